@@ -1,0 +1,1 @@
+"""Composition: command line, settings, server, HTTP API and model store."""

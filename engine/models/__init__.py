@@ -1,0 +1,1 @@
+"""Model families and the files they come in."""

@@ -1,0 +1,1 @@
+"""Attention over paged KV and the other operations of a decoder; knows nothing of requests or models."""

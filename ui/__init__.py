@@ -1,0 +1,1 @@
+"""The page: Gradio blocks, its own routes and static files; knows nothing of the command line."""
