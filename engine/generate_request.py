@@ -1,0 +1,65 @@
+"""What a caller sends to the engine process, and the first thing that comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from .errors import RequestError
+from .sampling_params import SamplingParams
+
+
+@dataclass
+class GenerateRequest:
+    """One prompt to answer. Exactly one of ``prompt_token_ids``, ``prompt`` and ``messages`` is given.
+
+    Attributes:
+        prompt: text, tokenized as it is, without a chat template.
+        messages: {"role", "content", "token_ids"} each; ids that are given are sent unchanged.
+        add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
+            last message, which is then a reply with its ids.
+        remember: keep the ids of the reply by its text, for later histories that come without ids.
+        labels: opaque, copied into events and tables.
+        salt: only requests with the same salt share blocks.
+        priority: lower runs first.
+
+    Raises:
+        RequestError: if none or several of the three are given.
+    """
+
+    params: SamplingParams
+    request_id: str = field(default_factory=lambda: uuid4().hex)
+    prompt_token_ids: list[int] | None = None
+    prompt: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool = True
+    remember: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    salt: str = ""
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        given = [one for one in (self.prompt_token_ids, self.prompt, self.messages) if one is not None]
+        if len(given) != 1:
+            raise RequestError("A request needs exactly one of prompt_token_ids, prompt and messages.")
+
+
+@dataclass
+class RequestStarted:
+    """First item of every reply: the prompt as the engine runs it.
+
+    Attributes:
+        segments: ids of each message in order; their concatenation and ``generation_ids`` make the prompt. Empty
+            for a request that came without messages.
+        generation_ids: header of the reply; a reply's stored ids are these and the generated ones.
+        first_difference: index of the first id that the chat template changed against what was sent before.
+        note: a sentence about that, for the user.
+    """
+
+    request_id: str
+    prompt_token_ids: list[int]
+    segments: list[list[int]] = field(default_factory=list)
+    generation_ids: list[int] = field(default_factory=list)
+    first_difference: int | None = None
+    note: str | None = None

@@ -1,0 +1,322 @@
+"""An engine client without an engine: the same interface, scripted replies, all in process.
+
+Tokens are bytes (id = byte), ``END`` closes a turn and each role has a header id. One step gives one character. Prefix
+hits are real: the longest common prefix with anything fed before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from pagedchat.engine.errors import EngineError, PagedChatError
+from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
+from pagedchat.engine.status import EngineStatus
+from pagedchat.engine.types import RequestMetrics, RequestOutput
+
+END = 256
+HEADERS = {"system": 257, "user": 258, "assistant": 259, "tool": 260}
+INFO = {
+    "model": "fake-model",
+    "device": "cpu",
+    "dtype": "float32",
+    "kernels": "reference",
+    "reason": "a test",
+    "block_size": 16,
+    "num_blocks": 256,
+    "max_model_len": 2048,
+    "kv_bytes": 1 << 20,
+    "default_system_prompt": None,
+    "sampling_defaults": {},
+    "warnings": [],
+}
+
+
+class FakeEngineClient:
+    """Answers from ``replies`` in turn (the last one for ever) or from a function of the request.
+
+    Attributes:
+        requests: every request that came, in order.
+        delay_s: pause before each character.
+        gate: when set to an ``asyncio.Event``, each character waits until it is set.
+        refuse: a PagedChatError that the next request gets instead of an answer.
+    """
+
+    def __init__(
+        self,
+        replies: list[str] | Callable[[GenerateRequest], str] = ("Hello!",),  # type: ignore[assignment]
+        *,
+        delay_s: float = 0.0,
+        info: dict[str, Any] | None = None,
+        ready: bool = True,
+    ) -> None:
+        self.replies = replies
+        self.delay_s = delay_s
+        self.gate: asyncio.Event | None = None
+        self.refuse: PagedChatError | None = None
+        self.requests: list[GenerateRequest] = []
+        self.events: list[dict[str, Any]] = []
+        self.block_size: int = (info or INFO)["block_size"]
+        self._info = {**INFO, **(info or {})}
+        self._fed: list[list[int]] = []
+        self._live: dict[str, tuple[GenerateRequest, list[int]]] = {}
+        self._ends: dict[str, tuple[str, str | None]] = {}
+        self._status = EngineStatus("ready", None, "", self._info) if ready else EngineStatus()
+        self._status_watchers: list[Callable[[EngineStatus], None]] = []
+        self._event_watchers: list[Callable[[list[dict[str, Any]]], None]] = []
+        self._served = 0
+        self._seq = 0
+        self._step = 0
+
+    # -- status -----------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> EngineStatus:
+        return self._status
+
+    def set_status(self, state: str, progress: float | None = None, message: str = "") -> None:
+        """Script the state; "ready" brings the info with it."""
+        info = self._info if state == "ready" else {}
+        self._status = EngineStatus(state, progress, message, info)  # type: ignore[arg-type]
+        for watcher in list(self._status_watchers):
+            watcher(self._status)
+
+    def set_fetching(self, progress: float | None, message: str = "") -> None:
+        self.set_status("fetching", progress, message)
+
+    def set_failed(self, message: str) -> None:
+        self.set_status("failed", None, message)
+
+    async def start(self, config: Any) -> None:
+        self.set_status("loading")
+        self.set_status("ready")
+
+    async def wait_ready(self) -> None:
+        while self._status.state != "ready":
+            if self._status.state == "failed":
+                raise EngineError(self._status.message)
+            await asyncio.sleep(0.005)
+
+    def watch_status(self, callback: Callable[[EngineStatus], None]) -> Callable[[], None]:
+        self._status_watchers.append(callback)
+        return lambda: self._status_watchers.remove(callback)
+
+    def die(self, message: str = "The engine stopped.") -> None:
+        """End every running request with an error, as if the child process had died."""
+        for request_id in self._live:
+            self._ends[request_id] = ("error", message)
+        self.set_status("restarting", None, message)
+
+    async def close(self) -> None:
+        for request_id in self._live:
+            self._ends[request_id] = ("abort", None)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    async def generate(self, request: GenerateRequest) -> AsyncIterator[RequestStarted | RequestOutput]:
+        self.requests.append(request)
+        if self.refuse is not None:
+            error, self.refuse = self.refuse, None
+            raise error
+        await self.wait_ready()
+        started = self._build(request)
+        metrics = RequestMetrics(prompt_tokens=len(started.prompt_token_ids))
+        metrics.cached_tokens = self._cached(started.prompt_token_ids)
+        metrics.computed_tokens = metrics.prompt_tokens - metrics.cached_tokens
+        tokens = list(started.prompt_token_ids)
+        self._live[request.request_id] = (request, tokens)
+        begun = time.monotonic()
+        try:
+            yield started
+            async for output in self._steps(request, tokens, metrics, begun):
+                yield output
+        finally:
+            self._fed.append(tokens)
+            self._live.pop(request.request_id, None)
+            self._ends.pop(request.request_id, None)
+
+    async def _steps(
+        self, request: GenerateRequest, tokens: list[int], metrics: RequestMetrics, begun: float
+    ) -> AsyncIterator[RequestOutput]:
+        reply = self._next_reply(request)
+        limit = request.params.max_tokens or 1 << 30
+        self._emit("stored", request, tokens)
+        for character in [*reply, ""]:
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            await self._wait_gate(request.request_id)
+            output = RequestOutput(request.request_id)
+            if request.request_id in self._ends:
+                output.finish_reason, output.error = self._ends[request.request_id]  # type: ignore[assignment]
+            else:
+                output.token_ids = list(character.encode()) if character else [END]
+                output.text = character
+                metrics.completion_tokens += len(output.token_ids)
+                metrics.ttft_s = metrics.ttft_s or time.monotonic() - begun
+                if not character:
+                    output.finish_reason = "stop"
+                elif metrics.completion_tokens >= limit:
+                    output.finish_reason = "length"
+            tokens += output.token_ids
+            metrics.decode_s = time.monotonic() - begun
+            if output.finish_reason or metrics.completion_tokens == len(output.token_ids):
+                output.metrics = RequestMetrics(**vars(metrics))
+            if output.finish_reason:
+                self._live.pop(request.request_id, None)
+                self._emit("released", request, tokens)
+            elif len(tokens) % self.block_size == 0:
+                self._emit("stored", request, tokens[-self.block_size :])
+            yield output
+            if output.finish_reason:
+                return
+            await asyncio.sleep(0)
+
+    async def _wait_gate(self, request_id: str) -> None:
+        while self.gate is not None and not self.gate.is_set() and request_id not in self._ends:
+            await asyncio.sleep(0.002)
+
+    async def cancel(self, request_id: str) -> None:
+        if request_id in self._live:
+            self._ends[request_id] = ("abort", None)
+
+    def _next_reply(self, request: GenerateRequest) -> str:
+        if callable(self.replies):
+            return self.replies(request)
+        reply = self.replies[min(self._served, len(self.replies) - 1)]
+        self._served += 1
+        return reply
+
+    def _build(self, request: GenerateRequest) -> RequestStarted:
+        if request.prompt_token_ids is not None:
+            return RequestStarted(request.request_id, list(request.prompt_token_ids))
+        if request.prompt is not None:
+            return RequestStarted(request.request_id, list(request.prompt.encode()))
+        return self._build_messages(request.messages or [], request.add_generation_prompt, request.request_id)
+
+    def _build_messages(self, messages: list[dict[str, Any]], add_header: bool, request_id: str) -> RequestStarted:
+        segments: list[list[int]] = []
+        for message in messages:
+            ids = message.get("token_ids")
+            if ids is None:
+                ids = [HEADERS[message["role"]], *message["content"].encode(), END]
+                if segments and segments[-1][-1] != END:
+                    ids = [END, *ids]
+            segments.append(list(ids))
+        header = [HEADERS["assistant"]] if add_header else []
+        return RequestStarted(request_id, [one for part in segments for one in part] + header, segments, header)
+
+    def _cached(self, tokens: list[int]) -> int:
+        best = 0
+        for fed in self._fed:
+            length = 0
+            for ours, theirs in zip(tokens, fed, strict=False):
+                if ours != theirs:
+                    break
+                length += 1
+            best = max(best, length)
+        return min(best, max(len(tokens) - 1, 0))
+
+    # -- cache ------------------------------------------------------------------------------------------------------
+
+    def watch_events(self, callback: Callable[[list[dict[str, Any]]], None]) -> Callable[[], None]:
+        self._event_watchers.append(callback)
+        return lambda: self._event_watchers.remove(callback)
+
+    def _emit(self, kind: str, request: GenerateRequest, tokens: list[int]) -> None:
+        self._seq += 1
+        self._step += 1
+        event = {
+            "seq": self._seq,
+            "time": time.time(),
+            "step": self._step,
+            "type": kind,
+            "blocks": list(range(-(-len(tokens) // self.block_size))),
+            "parent": None,
+            "num_tokens": len(tokens),
+            "request_id": request.request_id,
+            "labels": request.labels,
+        }
+        self.events.append(event)
+        for watcher in list(self._event_watchers):
+            watcher([event])
+
+    async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        if seq > self._seq or (self.events and seq < self.events[0]["seq"] - 1):
+            return None
+        return [event for event in self.events if event["seq"] > seq]
+
+    async def snapshot(self) -> dict[str, Any]:
+        tables, blocks, used = [], [], 0
+        for request_id, (request, tokens) in self._live.items():
+            ids = list(range(used, used - (-len(tokens) // self.block_size)))
+            used += len(ids)
+            tables.append(
+                {
+                    "request_id": request_id,
+                    "session_id": request.labels.get("session"),
+                    "message_id": request.labels.get("message"),
+                    "num_tokens": len(tokens),
+                    "blocks": ids,
+                }
+            )
+            blocks += [
+                {"id": one, "state": "active", "ref_count": 1, "num_tokens": self.block_size, "owners": [request_id]}
+                for one in ids
+            ]
+        total = self._info["num_blocks"]
+        blocks += [
+            {"id": one, "state": "free", "ref_count": 0, "num_tokens": 0, "owners": []} for one in range(used, total)
+        ]
+        counts = {"free": total - used, "cached": 0, "active": used, "shared": 0, "pinned": 0, "conserved": True}
+        head = {"seq": self._seq, "block_size": self.block_size, "num_blocks": total}
+        return {**head, **counts, "blocks": blocks, "tables": tables}
+
+    async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
+        size = self.block_size
+        return [
+            {
+                "logical": index // size,
+                "physical": None,
+                "ref_count": 0,
+                "num_tokens": len(token_ids[index : index + size]),
+                "sharers": [],
+            }
+            for index in range(0, len(token_ids), size)
+        ]
+
+    async def probe(
+        self,
+        token_ids: list[int] | None = None,
+        *,
+        prompt: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        salt: str = "",
+    ) -> dict[str, Any]:
+        if messages is not None:
+            token_ids = self._build_messages(messages, add_generation_prompt, "").prompt_token_ids
+        ids = list(token_ids) if token_ids is not None else list((prompt or "").encode())
+        cached = self._cached(ids)
+        difference = cached if self._fed else None
+        return {
+            "prompt_tokens": len(ids),
+            "cached_tokens": cached,
+            "to_compute": len(ids) - cached,
+            "first_difference": difference,
+        }
+
+    async def reset_cache(self) -> None:
+        if self._live:
+            raise EngineError("The cache cannot be reset while requests hold blocks.")
+        self._fed.clear()
+
+    async def tokenize(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    async def build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> RequestStarted:
+        return self._build_messages(messages, add_generation_prompt, "")
+
+    async def stats(self) -> dict[str, Any]:
+        return {"running": len(self._live), "waiting": 0}
