@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass
@@ -40,3 +44,173 @@ class AttentionBatch:
     def num_tokens(self) -> int:
         """Token rows in the batch."""
         return len(self.positions)
+
+
+class QuantizedWeight(Protocol):
+    """A weight matrix that is still in the blocks of its file, as `engine.models` reads it.
+
+    Attributes:
+        kind: name of the block format (``Q4_0``, ``Q4_1``, ``Q8_0`` …).
+        data: uint8 [rows, row_bytes], the raw blocks.
+        shape: (rows, columns) of the matrix.
+    """
+
+    kind: str
+    data: np.ndarray
+    shape: tuple[int, ...]
+
+    def dequantize(self) -> torch.Tensor:
+        """The matrix as float32 [rows, columns]."""
+        ...
+
+
+Weight = Any
+"""A weight matrix [rows, columns]: a ``torch.Tensor`` or a `QuantizedWeight`."""
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """The sizes of one decoder.
+
+    Attributes:
+        scale: factor on attention scores, usually head_dim ** -0.5.
+        eps: added to the mean square in RMSNorm.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    scale: float
+    eps: float
+
+
+@dataclass
+class LayerWeights:
+    """Weights of one layer. Matrices that read the same input are listed together, in output order."""
+
+    input_norm: torch.Tensor
+    qkv: list[Weight]
+    output: Weight
+    post_norm: torch.Tensor
+    gate_up: list[Weight]
+    down: Weight
+    qkv_bias: torch.Tensor | None = None
+    output_bias: torch.Tensor | None = None
+    gate_up_bias: torch.Tensor | None = None
+    down_bias: torch.Tensor | None = None
+
+
+@dataclass
+class DecoderWeights:
+    """Weights of a whole decoder, as read from the file, and its rotary tables.
+
+    Attributes:
+        cos, sin: float32 [max_positions, head_dim / 2].
+    """
+
+    embedding: Weight
+    layers: list[LayerWeights]
+    final_norm: torch.Tensor
+    head: Weight
+    cos: torch.Tensor
+    sin: torch.Tensor
+    head_bias: torch.Tensor | None = None
+
+
+class DecoderProgram(Protocol):
+    """A whole decoder step compiled into one call (see `Kernels.fuse`)."""
+
+    weight_bytes: int
+
+    def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
+        """Writes the rows' KV into the cache and returns float32 logits [num_samples, vocab_size]."""
+        ...
+
+
+class Linear(Protocol):
+    """A product with prepared weights: [num_tokens, columns] to [num_tokens, rows]."""
+
+    weight_bytes: int
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
+
+
+class Kernels(Protocol):
+    """The operations of a decoder on one device.
+
+    Activations are [num_tokens, ...] tensors of the chosen dtype. ``key_cache`` and ``value_cache`` are those of one
+    layer, [num_blocks, num_kv_heads, block_size, head_dim]. Slots that no sequence of the batch holds may contain
+    anything, NaN too, and never change a result.
+
+    Attributes:
+        name: the backend, as shown to the user.
+        reason: why this backend and not a faster one, one sentence.
+    """
+
+    name: str
+    reason: str
+
+    def linear(self, weights: list[Weight], bias: torch.Tensor | None = None) -> Linear:
+        """One product for matrices that read the same input; outputs are concatenated in order."""
+        ...
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """``x / sqrt(mean(x ** 2) + eps) * weight``, mean taken in float32 over the last axis."""
+        ...
+
+    def add_rms_norm(
+        self, delta: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        """Adds ``delta`` to ``residual`` in place and returns the norm of the sum."""
+        ...
+
+    def rotary(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: np.ndarray) -> None:
+        """Rotates ``x`` [num_tokens, heads, head_dim] in place; the second half of a head pairs with the first."""
+        ...
+
+    def write_cache(
+        self,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        key_cache: torch.Tensor,
+        value_cache: torch.Tensor,
+        batch: AttentionBatch,
+    ) -> None:
+        """Puts ``key`` and ``value`` [num_tokens, num_kv_heads, head_dim] into the batch's slots."""
+        ...
+
+    def attention(
+        self,
+        query: torch.Tensor,
+        key_cache: torch.Tensor,
+        value_cache: torch.Tensor,
+        batch: AttentionBatch,
+        scale: float,
+    ) -> torch.Tensor:
+        """Causal attention of ``query`` [num_tokens, num_heads, head_dim] over the block tables, the same shape."""
+        ...
+
+    def silu_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
+        """``silu(gate) * up`` for [num_tokens, 2 n], gate first; returns [num_tokens, n]."""
+        ...
+
+    def copy_blocks(self, kv_cache: torch.Tensor, copies: list[tuple[int, int]]) -> None:
+        """Copies blocks (source, destination) in order in ``kv_cache`` [layers, 2, num_blocks, ...]."""
+        ...
+
+    def fuse(self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor) -> DecoderProgram | None:
+        """The whole decoder as one program, or None where this backend has none for it."""
+        ...
+
+
+@dataclass
+class KernelStatus:
+    """What the user is told about the kernels in use."""
+
+    name: str
+    reason: str
+    details: dict[str, Any] = field(default_factory=dict)

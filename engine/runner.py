@@ -1,0 +1,92 @@
+"""Runs engine steps on a model: owns the KV tensors and the decoder, knows nothing of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..kernels.choose import DeviceUnavailable, choose_device, choose_dtype, choose_kernels
+from .errors import EngineError
+from .models.decoder import Decoder, decoder_shape, read_weights
+from .types import StepBatch
+
+if TYPE_CHECKING:
+    from .models.checkpoint import Checkpoint
+
+
+class ModelRunner:
+    """One model with its KV cache.
+
+    The cache is one allocation ``[num_layers, 2, num_blocks, num_kv_heads, block_size, head_dim]`` (keys at 0, values
+    at 1). It is not touched before it is written, so resident memory grows only with the blocks in use.
+    """
+
+    def __init__(self, decoder: Decoder, kv_cache: torch.Tensor, max_model_len: int, facts: dict[str, Any]):
+        self.decoder = decoder
+        self.kv_cache = kv_cache
+        self.max_model_len = max_model_len
+        self.vocab_size = decoder.shape.vocab_size
+        self.bytes_per_block = kv_cache[:, :, 0].numel() * kv_cache.element_size()
+        self._facts = facts
+
+    @classmethod
+    def load(
+        cls,
+        checkpoint: Checkpoint,
+        *,
+        device: str,
+        dtype: str,
+        block_size: int,
+        num_blocks_for: Callable[[int, int], int],
+    ) -> ModelRunner:
+        """Reads the weights, chooses kernels and allocates the KV cache.
+
+        ``num_blocks_for(bytes_per_block, max_model_len)`` says how many blocks to allocate.
+
+        Raises:
+            ModelFileError: the checkpoint does not fill the model, or holds what nothing uses.
+            EngineError: the device is not there, or the cache does not fit in memory.
+        """
+        try:
+            chosen, device_reason = choose_device(device)
+        except DeviceUnavailable as error:
+            raise EngineError(f"--device {device} cannot be used: {error}. Leave it out to run on the CPU.") from error
+        chosen_dtype, dtype_remark = choose_dtype(dtype, chosen)
+        spec = checkpoint.spec
+        shape = decoder_shape(spec)
+        weights = read_weights(checkpoint, spec.max_position)
+        values = shape.num_layers * 2 * shape.num_kv_heads * block_size * shape.head_dim
+        num_blocks = num_blocks_for(values * chosen_dtype.itemsize, spec.max_position)
+        size = (shape.num_layers, 2, num_blocks, shape.num_kv_heads, block_size, shape.head_dim)
+        try:
+            kv_cache = torch.empty(size, dtype=chosen_dtype, device=chosen)
+        except (RuntimeError, MemoryError) as error:
+            raise EngineError(
+                f"The KV cache of {num_blocks} blocks ({num_blocks * values * chosen_dtype.itemsize / 2**20:,.0f} MB) "
+                "does not fit in memory: choose fewer with --num-blocks or --kv-cache-memory."
+            ) from error
+        decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype), kv_cache)
+        reasons = [text for text in (device_reason, dtype_remark) if text]
+        facts = {"device": str(chosen), "dtype": str(chosen_dtype).removeprefix("torch."), "reasons": reasons}
+        return cls(decoder, kv_cache, spec.max_position, facts)
+
+    def execute(self, batch: StepBatch) -> np.ndarray:
+        """Copies blocks, writes the KV of all rows and returns float32 logits [num_samples, vocab_size]."""
+        if batch.copies:
+            self.decoder.kernels.copy_blocks(self.kv_cache, batch.copies)
+        return self.decoder.forward(batch.token_ids, batch.attention, batch.sample_rows)
+
+    def describe(self) -> dict[str, Any]:
+        """What runs here and why: device, dtype, kernels, reason, weight_bytes, kv_bytes."""
+        kernels = self.decoder.kernels
+        return {
+            "device": self._facts["device"],
+            "dtype": self._facts["dtype"],
+            "kernels": kernels.name,
+            "reason": "; ".join([*self._facts["reasons"], kernels.reason]),
+            "weight_bytes": self.decoder.weight_bytes,
+            "kv_bytes": self.kv_cache.numel() * self.kv_cache.element_size(),
+        }

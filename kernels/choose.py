@@ -1,0 +1,64 @@
+"""Chooses device, dtype and kernels once, at load, and keeps the reason for the user."""
+
+from __future__ import annotations
+
+import torch
+
+from .interface import Kernels
+from .reference import ReferenceKernels
+
+
+class DeviceUnavailable(Exception):
+    """A device that was asked for by name is not there; the text says why."""
+
+
+def choose_device(name: str) -> tuple[torch.device, str]:
+    """The device to run on and why: ``auto`` takes CUDA when it works, else the CPU.
+
+    Raises:
+        DeviceUnavailable: a named device does not work here.
+    """
+    if name == "cpu":
+        return torch.device("cpu"), "the CPU was asked for"
+    if name.startswith("mps"):
+        if torch.backends.mps.is_available():
+            return torch.device(name), "MPS was asked for"
+        raise DeviceUnavailable("this machine has no MPS device")
+    problem = cuda_problem(name if name.startswith("cuda") else "cuda")
+    if problem is None:
+        return torch.device(name if name.startswith("cuda") else "cuda"), "a CUDA device was found"
+    if name != "auto":
+        raise DeviceUnavailable(problem)
+    return torch.device("cpu"), problem
+
+
+def cuda_problem(name: str) -> str | None:
+    """Why CUDA cannot be used, or None when it can. Never raises: drivers fail in many ways."""
+    try:
+        if not torch.cuda.is_available():
+            return "no CUDA device was found"
+        torch.zeros(1, device=name).item()
+    except Exception as error:
+        return f"CUDA did not start ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+    return None
+
+
+def choose_dtype(name: str, device: torch.device) -> tuple[torch.dtype, str]:
+    """The dtype of KV cache and activations, and a remark when it is not the one asked for."""
+    if name in ("float32", "bfloat16", "float16"):
+        if name == "float16" and device.type == "cpu":
+            return torch.bfloat16, "float16 is not for the CPU, bfloat16 is used"
+        if name == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+            return torch.float16, "this GPU has no bfloat16, float16 is used"
+        return getattr(torch, name), ""
+    if device.type == "cuda":
+        return (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16), ""
+    return torch.bfloat16, ""
+
+
+def choose_kernels(device: str | torch.device, dtype: torch.dtype) -> Kernels:
+    """The best kernels for ``device``, with the reason in ``.reason``."""
+    device = torch.device(device)
+    if device.type == "cpu":
+        return ReferenceKernels(device, dtype, "plain torch on the CPU")
+    return ReferenceKernels(device, dtype, f"there are no compiled kernels for {device.type} yet")
