@@ -1,0 +1,100 @@
+"""A child process that speaks lines of JSON, seen from the parent's event loop. Knows nothing of engines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+from . import wire
+
+GRACE_S = 2.0
+TERMINATE_S = 0.5
+
+
+class ChildProcess(asyncio.SubprocessProtocol):
+    """One child: calls ``on_message`` for every line it writes and ``on_exit`` once, after its last line."""
+
+    def __init__(self, on_message: Callable[[dict[str, Any]], None], on_exit: Callable[[ChildProcess], None]) -> None:
+        self._on_message = on_message
+        self._on_exit = on_exit
+        self._lines = wire.LineSplitter()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._gone = asyncio.Event()
+
+    async def spawn(self, command: list[str], *, env: Mapping[str, str], stderr: IO[bytes] | None) -> None:
+        """Start it. ``stderr`` None passes the child's stderr through.
+
+        Raises:
+            OSError: if it cannot be started.
+        """
+        loop = asyncio.get_running_loop()
+        await loop.subprocess_exec(
+            lambda: self,
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            env=env,
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None before it started."""
+        return self._transport.get_pid() if self._transport else None
+
+    @property
+    def exit_sentence(self) -> str:
+        """How it ended, for a user."""
+        code = self._transport.get_returncode() if self._transport else None
+        if code is None:
+            return "it is still running"
+        if code == -signal.SIGKILL:
+            return "it was killed, most likely because memory ran out"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"it was ended by signal {signal.Signals(-code).name}"
+        return f"it ended with code {code}"
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue one line for the child; lost without a sound when it is gone, as ``on_exit`` will tell.
+
+        Raises:
+            RequestError: if a text in it is not valid Unicode.
+        """
+        line = wire.encode(message)
+        pipe = self._transport.get_pipe_transport(0) if self._transport else None
+        if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
+            pipe.write(line)
+
+    async def close(self) -> None:
+        """End it: its stdin closes, on which it exits; after 2 s it is terminated, then killed."""
+        if self._transport is None:
+            return
+        pipe = self._transport.get_pipe_transport(0)
+        if pipe is not None:
+            pipe.close()
+        steps = ((GRACE_S, self._transport.terminate), (TERMINATE_S, self._transport.kill))
+        for patience, force in steps:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), patience)
+                return
+            with contextlib.suppress(ProcessLookupError):
+                force()
+        await self._gone.wait()
+
+    # -- asyncio.SubprocessProtocol ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._on_message(wire.decode(line))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+        self._on_exit(self)

@@ -1,0 +1,293 @@
+"""The parent's side of the engine process: asynchronous, and free of torch, tokenizers and models.
+
+    client.generate() ──add──> [child process: WorkerLoop ── Engine] ──outputs──> one queue a request
+
+The client numbers calls, hands outputs to whoever waits for them and ends them when the child is gone; the supervisor
+underneath starts the child and starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import wire
+from .config import EngineConfig
+from .errors import EngineError, RequestError
+from .generate_request import GenerateRequest, RequestStarted
+from .status import EngineStatus
+from .supervisor import EngineSupervisor, add_watcher
+from .types import RequestOutput
+
+DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
+
+Item = RequestStarted | RequestOutput | Exception
+
+
+class EngineClient:
+    """One engine in a child process. All methods belong to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        log_path: Path | None = None,
+        engine: str = DEFAULT_ENGINE,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """
+        Args:
+            log_path: file that takes the child's stderr; passed through when None.
+            engine: ``module:factory`` that the child calls with the config.
+            env: extra environment of the child.
+        """
+        self._supervisor = EngineSupervisor(
+            ["-m", "pagedchat.engine.worker", "--engine", engine],
+            env=env or {},
+            log_path=log_path,
+            on_message=lambda message: self._handlers[message["type"]](message),
+            on_down=self._end_all,
+        )
+        self._supervisor.watch(self._on_status)
+        self._streams: dict[str, asyncio.Queue[Item]] = {}
+        self._held: dict[str, GenerateRequest] = {}
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._call_number = 0
+        self._event_watchers: list[Callable[[list[dict[str, Any]]], None]] = []
+        self._handlers = {
+            "outputs": self._on_outputs,
+            "events": self._on_events,
+            "started": self._on_started,
+            "refused": self._on_refused,
+            "reply": self._on_reply,
+        }
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> EngineStatus:
+        """What the engine does now."""
+        return self._supervisor.status
+
+    async def start(self, config: EngineConfig) -> None:
+        """Spawn the engine; returns once the process exists, the status tells the rest. A running one is closed."""
+        await self._supervisor.start(config)
+
+    async def wait_ready(self) -> None:
+        """Wait until requests run.
+
+        Raises:
+            EngineError: with the reason, if the engine cannot start.
+        """
+        await self._supervisor.wait_ready()
+
+    async def close(self) -> None:
+        """End the engine and all replies (finish_reason "abort"); takes 2 s at most unless the child hangs."""
+        for request_id in list(self._streams):
+            self._put(request_id, RequestOutput(request_id, finish_reason="abort"))
+        self._held.clear()
+        await self._supervisor.close()
+
+    def set_fetching(self, progress: float | None, message: str = "") -> None:
+        """Say that the model is being fetched; ``progress`` from 0 to 1."""
+        self._supervisor.set_status("fetching", progress, message)
+
+    def set_failed(self, message: str) -> None:
+        """Say that the engine cannot start, for a reason outside of it (no model). Requests that waited end."""
+        self._supervisor.set_status("failed", None, message)
+
+    def watch_status(self, callback: Callable[[EngineStatus], None]) -> Callable[[], None]:
+        """Call ``callback`` on every change; the result ends that."""
+        return self._supervisor.watch(callback)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    async def generate(self, request: GenerateRequest) -> AsyncIterator[RequestStarted | RequestOutput]:
+        """Run one request: ``RequestStarted`` first, then one output an engine step.
+
+        The last output carries a finish reason. Requests sent before the engine is ready wait for it; one that is
+        cancelled while it waits has only an "abort" output. Closing the iterator cancels the request.
+
+        Raises:
+            RequestError: if the request can never run as it is.
+            EngineError: if the engine cannot start.
+        """
+        if request.request_id in self._streams:
+            raise RequestError(f"Request {request.request_id} is already running.")
+        stream: asyncio.Queue[Item] = asyncio.Queue()
+        self._streams[request.request_id] = stream
+        ended = False
+        try:
+            self._submit(request)
+            while not ended:
+                item = await stream.get()
+                if isinstance(item, Exception):
+                    ended = True
+                    raise item
+                ended = isinstance(item, RequestOutput) and item.finish_reason is not None
+                yield item
+        finally:
+            self._streams.pop(request.request_id, None)
+            if not ended:
+                self._send_cancel(request.request_id)
+
+    async def cancel(self, request_id: str) -> None:
+        """Stop a request within one step, in any state; its iterator ends with "abort". Unknown ids do nothing."""
+        if request_id in self._held:
+            self._put(request_id, RequestOutput(request_id, finish_reason="abort"))
+        self._send_cancel(request_id)
+
+    def _submit(self, request: GenerateRequest) -> None:
+        if self.status.state == "failed":
+            raise EngineError(self.status.message)
+        child = self._supervisor.child
+        if self.status.state == "ready" and child is not None:
+            child.send({"op": "add", "request": wire.request_to_wire(request)})
+        else:
+            self._held[request.request_id] = request
+
+    def _send_cancel(self, request_id: str) -> None:
+        child = self._supervisor.child
+        if self._held.pop(request_id, None) is None and child is not None:
+            child.send({"op": "cancel", "id": request_id})
+
+    def _put(self, request_id: str, item: Item) -> None:
+        stream = self._streams.get(request_id)
+        if stream is not None:
+            stream.put_nowait(item)
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    async def snapshot(self) -> dict[str, Any]:
+        """The block pool as it is; ``seq`` is the last event it includes."""
+        return await self._call("snapshot")
+
+    async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
+        """What is cached of a sequence, block by block; changes no recency."""
+        return await self._call("branch", token_ids, salt)
+
+    async def probe(
+        self,
+        token_ids: list[int] | None = None,
+        *,
+        prompt: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        salt: str = "",
+    ) -> dict[str, Any]:
+        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference."""
+        source = {
+            "prompt_token_ids": token_ids,
+            "prompt": prompt,
+            "messages": messages,
+            "add_generation_prompt": add_generation_prompt,
+        }
+        return await self._call("probe", source, salt)
+
+    async def reset_cache(self) -> None:
+        """Forget all cached blocks.
+
+        Raises:
+            EngineError: while requests hold blocks.
+        """
+        await self._call("reset_cache")
+
+    async def tokenize(self, text: str) -> list[int]:
+        """Ids of a text, special tokens not recognised."""
+        return await self._call("tokenize", text)
+
+    async def build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> RequestStarted:
+        """The ids that ``messages`` would be sent as."""
+        return RequestStarted(**await self._call("build_prompt", messages, add_generation_prompt))
+
+    async def stats(self) -> dict[str, Any]:
+        """Counters of the engine."""
+        return await self._call("stats")
+
+    async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        """Events after ``seq``; None when some are no longer kept or belong to an engine that is gone."""
+        return await self._call("events_since", seq)
+
+    def watch_events(self, callback: Callable[[list[dict[str, Any]]], None]) -> Callable[[], None]:
+        """Call ``callback`` with the events of every step, once a step; the result ends that.
+
+        After a restart of the engine the first one is of type "reset": a snapshot is due.
+        """
+        return add_watcher(self._event_watchers, callback)
+
+    async def _call(self, method: str, *args: Any) -> Any:
+        child = self._supervisor.child
+        if self.status.state != "ready" or child is None:
+            raise EngineError(self.status.message or "The engine is not ready yet; try again in a moment.")
+        self._call_number += 1
+        number = self._call_number
+        future = asyncio.get_running_loop().create_future()
+        self._calls[number] = future
+        try:
+            child.send({"op": "call", "call": number, "method": method, "args": args})
+            return await future
+        finally:
+            self._calls.pop(number, None)
+
+    # -- messages of the child --------------------------------------------------------------------------------------
+
+    def _end_all(self, reason: str) -> None:
+        """Running replies and calls end; requests that were never sent stay for the next child."""
+        for request_id in list(self._streams):
+            if request_id not in self._held:
+                self._put(request_id, RequestOutput(request_id, finish_reason="error", error=reason))
+        for future in self._calls.values():
+            if not future.done():
+                future.set_exception(EngineError(reason))
+
+    def _on_status(self, status: EngineStatus) -> None:
+        if status.state == "ready":
+            self._on_ready()
+        elif status.state == "failed":
+            for request_id in self._held:
+                self._put(request_id, EngineError(status.message))
+            self._held.clear()
+
+    def _on_ready(self) -> None:
+        again = self._supervisor.last_seq >= 0
+        self._supervisor.last_seq += 1
+        if again:
+            self._on_events({"events": [_reset_event(self._supervisor.last_seq)]})
+        held, self._held = self._held, {}
+        for request in held.values():
+            try:
+                self._submit(request)
+            except RequestError as error:
+                self._put(request.request_id, error)
+
+    def _on_outputs(self, message: dict[str, Any]) -> None:
+        for fields in message["outputs"]:
+            stream = self._streams.get(fields[0])
+            if stream is not None:
+                stream.put_nowait(wire.output_from_wire(fields))
+
+    def _on_events(self, message: dict[str, Any]) -> None:
+        self._supervisor.last_seq = message["events"][-1]["seq"]
+        for watcher in list(self._event_watchers):
+            watcher(message["events"])
+
+    def _on_started(self, message: dict[str, Any]) -> None:
+        started = wire.started_from_wire(message["started"])
+        self._put(started.request_id, started)
+
+    def _on_refused(self, message: dict[str, Any]) -> None:
+        self._put(message["id"], wire.error_from_wire(message))
+
+    def _on_reply(self, message: dict[str, Any]) -> None:
+        future = self._calls.get(message["call"])
+        if future is None or future.done():
+            return
+        if "error" in message:
+            future.set_exception(wire.error_from_wire(message["error"]))
+        else:
+            future.set_result(message["value"])
+
+
+def _reset_event(seq: int) -> dict[str, Any]:
+    return {"seq": seq, "type": "reset", "blocks": [], "parent": None, "num_tokens": None, "request_id": None}

@@ -1,0 +1,193 @@
+"""Keeps one engine process alive: spawns it, knows its status, starts it again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from .child_process import ChildProcess
+from .config import EngineConfig
+from .errors import EngineError
+from .status import EngineState, EngineStatus
+
+DEATHS_WHILE_LOADING = 3
+RESTART_DELAY_S = 0.2
+LOG_BYTES = 5 << 20
+
+
+class EngineSupervisor:
+    """One child and its status.
+
+    Args:
+        command: arguments after the interpreter.
+        env: extra environment of the child.
+        log_path: file that takes the child's stderr; passed through when None.
+        on_message: called with every message of the child that is not about its status.
+        on_down: called with a sentence whenever the child that served is gone.
+
+    Attributes:
+        status: what the engine does now.
+        child: the process, None while there is none.
+        last_seq: number of the newest KV event seen, carried over restarts so that numbers only grow; -1 before any.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        env: Mapping[str, str],
+        log_path: Path | None,
+        on_message: Callable[[dict[str, Any]], None],
+        on_down: Callable[[str], None],
+    ) -> None:
+        self.status = EngineStatus()
+        self.child: ChildProcess | None = None
+        self.last_seq = -1
+        self._command = command
+        self._env = dict(env)
+        self._log_path = log_path
+        self._on_message = on_message
+        self._on_down = on_down
+        self._config: EngineConfig | None = None
+        self._restart: asyncio.Task[None] | None = None
+        self._deaths = 0
+        self._watchers: list[Callable[[EngineStatus], None]] = []
+
+    async def start(self, config: EngineConfig) -> None:
+        """Spawn the engine; returns once the process exists. A running one is closed first."""
+        await self._close_child("The engine was closed to load a model.")
+        self._config = config
+        self._deaths = 0
+        await self._spawn("loading", "Loading the model.")
+
+    async def close(self) -> None:
+        """End the child; takes 2 s at most unless it hangs."""
+        self._config = None
+        await self._close_child("The engine was closed.")
+        self.set_status("starting")
+
+    async def wait_ready(self) -> None:
+        """Wait until requests run.
+
+        Raises:
+            EngineError: with the reason, if the engine cannot start.
+        """
+        changed = asyncio.Event()
+        unwatch = self.watch(lambda _: changed.set())
+        try:
+            while self.status.state != "ready":
+                if self.status.state == "failed":
+                    raise EngineError(self.status.message)
+                await changed.wait()
+                changed.clear()
+        finally:
+            unwatch()
+
+    def watch(self, callback: Callable[[EngineStatus], None]) -> Callable[[], None]:
+        """Call ``callback`` on every change of the status; the result ends that."""
+        return add_watcher(self._watchers, callback)
+
+    def set_status(
+        self,
+        state: EngineState,
+        progress: float | None = None,
+        message: str = "",
+        info: dict[str, Any] | None = None,
+    ) -> None:
+        """Change the status and tell the watchers."""
+        status = EngineStatus(state, progress, message, info or {})
+        if status == self.status:
+            return
+        self.status = status
+        for watcher in list(self._watchers):
+            watcher(status)
+
+    # -- the child --------------------------------------------------------------------------------------------------
+
+    async def _spawn(self, state: EngineState, message: str) -> None:
+        config = self._config
+        if config is None:
+            return
+        self.set_status(state, None, message)
+        child = ChildProcess(self._on_line, self._on_exit)
+        self.child = child
+        with contextlib.ExitStack() as stack:
+            try:
+                log = stack.enter_context(_open_log(self._log_path)) if self._log_path else None
+                command = [sys.executable, "-P", *self._command]
+                await child.spawn(command, env={**os.environ, **self._env}, stderr=log)
+            except OSError as error:
+                self.child = None
+                self.set_status("failed", None, f"The engine process could not be started: {error}.")
+                return
+        if self.child is not child:
+            await child.close()
+            return
+        child.send({"op": "start", "config": config.to_dict(), "seq_base": self.last_seq + 1})
+
+    async def _close_child(self, reason: str) -> None:
+        if self._restart is not None:
+            self._restart.cancel()
+            self._restart = None
+        child, self.child = self.child, None
+        self._on_down(reason)
+        if child is not None:
+            await child.close()
+
+    def _on_exit(self, child: ChildProcess) -> None:
+        if child is not self.child:
+            return
+        self.child = None
+        reason = f"The engine stopped: {child.exit_sentence}."
+        self._on_down(reason)
+        if self.status.state == "failed" or self._config is None:
+            return
+        self._deaths += 1
+        if self._deaths >= DEATHS_WHILE_LOADING:
+            times = f"{self._deaths} times in a row"
+            self.set_status("failed", None, f"{reason} It did so {times} while starting; its log says more.")
+            return
+        message = f"{reason} It is starting again."
+        self.set_status("restarting", None, message)
+        self._restart = asyncio.get_running_loop().create_task(self._respawn(RESTART_DELAY_S * self._deaths, message))
+
+    async def _respawn(self, delay_s: float, message: str) -> None:
+        await asyncio.sleep(delay_s)
+        self._restart = None
+        await self._spawn("restarting", message)
+
+    def _on_line(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "status":
+            if self.status.state == "loading":
+                self.set_status("loading", message["progress"], message["message"])
+        elif kind == "ready":
+            self._deaths = 0
+            self.set_status("ready", None, "", message["info"])
+        elif kind == "failed":
+            self.set_status("failed", None, message["text"])
+        else:
+            self._on_message(message)
+
+
+def add_watcher(watchers: list[Any], callback: Any) -> Callable[[], None]:
+    """Append ``callback``; the result takes it out again, any number of times."""
+    watchers.append(callback)
+
+    def remove() -> None:
+        with contextlib.suppress(ValueError):
+            watchers.remove(callback)
+
+    return remove
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    """Append to the log; start it anew when it has grown large."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.exists() and path.stat().st_size > LOG_BYTES
+    return path.open("wb" if fresh else "ab")

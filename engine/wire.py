@@ -1,0 +1,117 @@
+"""The lines between the engine process and its client: one JSON object a line, both ways.
+
+Parent to child: ``start``, ``add``, ``cancel``, ``call`` under "op". Child to parent: ``status``, ``ready``,
+``failed``, ``started``, ``refused``, ``outputs``, ``events``, ``reply`` under "type". This module knows the shapes,
+not who sends them when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from . import errors
+from .errors import PagedChatError, RequestError
+from .generate_request import GenerateRequest, RequestStarted
+from .sampling_params import SamplingParams
+from .types import RequestMetrics, RequestOutput
+
+INTERNAL = "internal"
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line, its end included.
+
+    Raises:
+        RequestError: if a text in it is not valid Unicode (half of a surrogate pair).
+    """
+    try:
+        return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError as error:
+        if "surrogate" not in str(error) and "UTF-8" not in str(error):
+            raise
+        raise RequestError("The text holds half a character (a lone surrogate); send valid Unicode.") from error
+
+
+decode = orjson.loads
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines, whatever the sizes in which it arrives."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that ``data`` completes, without their ends."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            line = data[start:end]
+            if self._parts:
+                line = b"".join([*self._parts, line])
+                self._parts = []
+            yield line
+            start = end + 1
+        if start < len(data):
+            self._parts.append(data[start:])
+
+
+def request_to_wire(request: GenerateRequest) -> dict[str, Any]:
+    """All fields as plain values."""
+    return asdict(request)
+
+
+def request_from_wire(fields: dict[str, Any]) -> GenerateRequest:
+    """The inverse of ``request_to_wire``."""
+    return GenerateRequest(**{**fields, "params": SamplingParams(**fields["params"])})
+
+
+def started_to_wire(started: RequestStarted) -> dict[str, Any]:
+    """All fields; prompt ids are left out where the segments hold them."""
+    fields = dict(vars(started))
+    if started.segments:
+        fields["prompt_token_ids"] = None
+    return fields
+
+
+def started_from_wire(fields: dict[str, Any]) -> RequestStarted:
+    """The inverse of ``started_to_wire``."""
+    if fields["prompt_token_ids"] is None:
+        ids = [token for segment in fields["segments"] for token in segment]
+        fields = {**fields, "prompt_token_ids": ids + fields["generation_ids"]}
+    return RequestStarted(**fields)
+
+
+def output_to_wire(output: RequestOutput) -> list[Any]:
+    """A short list: most outputs are one token and its text."""
+    if output.finish_reason is None and output.metrics is None:
+        return [output.request_id, output.token_ids, output.text]
+    metrics = None if output.metrics is None else vars(output.metrics)
+    return [output.request_id, output.token_ids, output.text, output.finish_reason, output.error, metrics]
+
+
+def output_from_wire(fields: list[Any]) -> RequestOutput:
+    """The inverse of ``output_to_wire``."""
+    if len(fields) == 3:
+        return RequestOutput(*fields)
+    request_id, token_ids, text, finish_reason, error, metrics = fields
+    timings = None if metrics is None else RequestMetrics(**metrics)
+    return RequestOutput(request_id, token_ids, text, finish_reason, error, timings)
+
+
+def error_to_wire(error: BaseException) -> dict[str, str]:
+    """Errors of ours keep class and text; of others only a sentence crosses, the rest belongs in the log."""
+    if isinstance(error, PagedChatError):
+        return {"kind": type(error).__name__, "text": str(error)}
+    return {"kind": INTERNAL, "text": f"The engine met an internal error ({type(error).__name__}); its log says more."}
+
+
+def error_from_wire(fields: dict[str, str]) -> PagedChatError:
+    """The error to raise on this side."""
+    kind = getattr(errors, fields["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, PagedChatError)):
+        kind = errors.EngineError
+    return kind(fields["text"])

@@ -1,0 +1,123 @@
+"""Main program of the engine process: ``python -m pagedchat.engine.worker [--engine module:factory]``.
+
+Commands come as lines on stdin, results leave as lines on what was stdout. The main thread owns the engine: it takes
+commands between steps, steps while there is work and sleeps on the queue when there is none. A second thread only
+reads stdin, so that the end of the parent (end of file) ends this process at once, whatever the engine is doing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from . import wire
+from .config import EngineConfig
+from .errors import PagedChatError
+from .worker_loop import WorkerLoop
+
+DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
+PIPE_BYTES = 1 << 20
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve one engine until stdin ends."""
+    lines_out = _take_stdout()
+    _ignore_terminal_signals()
+    _die_with_parent()
+    parser = argparse.ArgumentParser(prog="pagedchat.engine.worker")
+    parser.add_argument("--engine", default=DEFAULT_ENGINE, help="module:factory, called with an EngineConfig")
+    factory = parser.parse_args(arguments).engine
+
+    commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_read_commands, args=(commands,), name="commands", daemon=True).start()
+
+    def send(message: dict[str, Any]) -> None:
+        _write_all(lines_out, wire.encode(message))
+
+    start = commands.get()
+    engine = _load(factory, start["config"], send)
+    if engine is None:
+        os._exit(1)
+    try:
+        WorkerLoop(engine, commands, send, seq_base=start["seq_base"]).run()
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+def _take_stdout() -> int:
+    """A private copy of fd 1; from now on fd 1 is stderr, so that no print can break the lines."""
+    copy = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import fcntl
+
+        fcntl.fcntl(copy, fcntl.F_SETPIPE_SZ, PIPE_BYTES)  # type: ignore[attr-defined]
+    return copy
+
+
+def _ignore_terminal_signals() -> None:
+    """Ctrl+C and a closed terminal reach the whole process group; the parent decides what they mean."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel ends us with the parent, even while C code holds the interpreter lock."""
+    if sys.platform != "linux":
+        return
+    set_parent_death_signal = 1
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+
+
+def _read_commands(commands: queue.SimpleQueue[dict[str, Any]]) -> None:
+    with os.fdopen(0, "rb", closefd=False) as stdin:
+        for line in stdin:
+            commands.put(wire.decode(line))
+    os._exit(0)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    """Write everything; waits while the parent is slow. Exits when it is gone."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(file, view) :]
+        except BrokenPipeError:
+            os._exit(0)
+
+
+def _load(factory: str, config: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Any:
+    """The engine, or None after the reason was sent."""
+    try:
+        send({"type": "status", "progress": None, "message": "Loading the model."})
+        module, _, name = factory.partition(":")
+        engine = getattr(import_module(module), name)(EngineConfig(**config))
+        send({"type": "ready", "info": engine.info()})
+        return engine
+    except PagedChatError as error:
+        send({"type": "failed", **wire.error_to_wire(error)})
+    except MemoryError as error:
+        traceback.print_exc()
+        send({"type": "failed", "kind": "EngineError", "text": f"The model does not fit into memory. {error}".strip()})
+    except Exception as error:
+        traceback.print_exc()
+        send({"type": "failed", **wire.error_to_wire(error)})
+    return None
+
+
+if __name__ == "__main__":
+    main()

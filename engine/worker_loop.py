@@ -1,0 +1,215 @@
+"""The loop of the engine process: commands in, steps, outputs and events out. Knows nothing about pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import wire
+from .errors import EngineError, PagedChatError, RequestError
+from .generate_request import GenerateRequest, RequestStarted
+from .sampling_params import SamplingParams
+from .types import RequestOutput
+
+FAILED_STEPS_IN_A_ROW = 3
+
+
+@dataclass
+class _Running:
+    request: GenerateRequest
+    token_ids: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+
+
+class WorkerLoop:
+    """Drives one engine from a queue of commands.
+
+    Event numbers of the engine start anew in every process; ``seq_base`` is added to them, so that for clients they
+    only ever grow.
+
+    Attributes:
+        running: requests that were admitted and have not ended.
+    """
+
+    def __init__(
+        self,
+        engine: Any,
+        commands: queue.SimpleQueue[dict[str, Any]],
+        send: Callable[[dict[str, Any]], None],
+        seq_base: int = 0,
+    ) -> None:
+        self.running: dict[str, _Running] = {}
+        self._engine = engine
+        self._commands = commands
+        self._send = send
+        self._seq_base = seq_base
+        self._failed_steps = 0
+        self._calls: dict[str, Callable[..., Any]] = {
+            "snapshot": self._snapshot,
+            "branch": engine.branch,
+            "probe": self._probe,
+            "reset_cache": self._reset_cache,
+            "tokenize": engine.tokenizer.encode,
+            "build_prompt": self._build_prompt,
+            "events_since": self._events_since,
+            "stats": engine.stats,
+        }
+
+    def run(self) -> None:
+        """Serve for ever; the process ends from outside, or by an engine that fails step after step."""
+        while True:
+            self.turn()
+
+    def turn(self) -> None:
+        """Take the commands that wait (one at least when there is no work), then do one step."""
+        if not self._engine.has_unfinished():
+            self._handle(self._commands.get())
+        while not self._commands.empty():
+            self._handle(self._commands.get())
+        if self._engine.has_unfinished():
+            self._step()
+        self._send_events()
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def _handle(self, command: dict[str, Any]) -> None:
+        if command["op"] == "add":
+            self._add(command["request"])
+        elif command["op"] == "cancel":
+            self._cancel(command["id"])
+        elif command["op"] == "call":
+            self._call(command)
+
+    def _add(self, fields: dict[str, Any]) -> None:
+        try:
+            request = wire.request_from_wire(fields)
+            started = self._start(request)
+            self._engine.add_request(
+                request.request_id,
+                started.prompt_token_ids,
+                request.params,
+                labels=request.labels,
+                salt=request.salt,
+                priority=request.priority,
+            )
+        except Exception as error:
+            _log(error)
+            self._send({"type": "refused", "id": fields["request_id"], **wire.error_to_wire(error)})
+            return
+        self.running[request.request_id] = _Running(request)
+        self._send({"type": "started", "started": wire.started_to_wire(started)})
+
+    def _start(self, request: GenerateRequest) -> RequestStarted:
+        if request.request_id in self.running:
+            raise RequestError(f"Request {request.request_id} is already running.")
+        if request.messages is not None:
+            started = self._build_prompt(request.messages, request.add_generation_prompt)
+            started.request_id = request.request_id
+            return started
+        ids = request.prompt_token_ids
+        if ids is None:
+            ids = self._engine.tokenizer.encode(request.prompt)
+        return RequestStarted(request.request_id, ids)
+
+    def _cancel(self, request_id: str) -> None:
+        if request_id in self.running:
+            self._engine.cancel(request_id)
+
+    def _call(self, command: dict[str, Any]) -> None:
+        try:
+            value = self._calls[command["method"]](*command["args"])
+            self._send({"type": "reply", "call": command["call"], "value": value})
+        except Exception as error:
+            _log(error)
+            self._send({"type": "reply", "call": command["call"], "error": wire.error_to_wire(error)})
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def _build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> Any:
+        from .prompt import PromptMessage
+
+        turns = [PromptMessage(one["role"], one["content"], one.get("token_ids")) for one in messages]
+        built = self._engine.prompt_builder.build(turns, add_generation_prompt=add_generation_prompt)
+        return RequestStarted(
+            "", built.token_ids, built.segments, built.generation_ids, built.first_difference, built.note
+        )
+
+    def _probe(self, source: dict[str, Any], salt: str) -> dict[str, Any]:
+        request = GenerateRequest(SamplingParams(), **source)
+        return self._engine.probe(self._start(request).prompt_token_ids, salt)
+
+    def _reset_cache(self) -> None:
+        if self.running:
+            raise EngineError("The cache cannot be emptied while replies run; stop them or wait for their end.")
+        self._engine.reset_cache()
+
+    def _snapshot(self) -> dict[str, Any]:
+        snapshot = self._engine.snapshot()
+        return {**snapshot, "seq": snapshot["seq"] + self._seq_base}
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        try:
+            outputs = self._engine.step()
+            self._failed_steps = 0
+        except Exception as error:
+            outputs = self._after_failed_step(error)
+        lines = [wire.output_to_wire(output) for output in outputs if self._note(output)]
+        if lines:
+            self._send({"type": "outputs", "outputs": lines})
+
+    def _note(self, output: RequestOutput) -> bool:
+        """Keep track of the request; False if nobody knows it any more."""
+        running = self.running.get(output.request_id)
+        if running is None:
+            return False
+        if running.request.remember:
+            running.token_ids += output.token_ids
+            running.text.append(output.text)
+        if output.finish_reason is not None:
+            del self.running[output.request_id]
+            if running.request.remember and output.finish_reason == "stop":
+                self._engine.prompt_builder.remember(running.token_ids, "".join(running.text))
+        return True
+
+    def _after_failed_step(self, error: Exception) -> list[RequestOutput]:
+        """End what ran, so that the engine goes on with an empty table if it can."""
+        traceback.print_exception(error)
+        self._failed_steps += 1
+        reason = wire.error_to_wire(error)["text"]
+        outputs = [RequestOutput(one, finish_reason="error", error=reason) for one in self.running]
+        for output in outputs:
+            with contextlib.suppress(Exception):
+                self._engine.cancel(output.request_id)
+        if self._failed_steps >= FAILED_STEPS_IN_A_ROW:
+            self._send({"type": "outputs", "outputs": [wire.output_to_wire(output) for output in outputs]})
+            raise SystemExit("The engine failed in several steps in a row; it starts again.")
+        return outputs
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def _send_events(self) -> None:
+        events = self._engine.drain_events()
+        if events:
+            self._send({"type": "events", "events": [self._numbered(event) for event in events]})
+
+    def _events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        if seq < self._seq_base:
+            return None
+        events = self._engine.events_since(seq - self._seq_base)
+        return None if events is None else [self._numbered(event) for event in events]
+
+    def _numbered(self, event: dict[str, Any]) -> dict[str, Any]:
+        return {**event, "seq": event["seq"] + self._seq_base}
+
+
+def _log(error: Exception) -> None:
+    """Errors of ours are told to whoever asked; others are for the log."""
+    if not isinstance(error, PagedChatError):
+        traceback.print_exception(error, file=sys.stderr)

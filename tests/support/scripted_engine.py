@@ -1,0 +1,173 @@
+"""An engine without a model for tests of the real child process: one step gives one character of every reply.
+
+A reply repeats the prompt, upper-cased; token ids are bytes. Some prompts and model names misbehave on purpose (see
+``PROMPTS`` and ``MODELS``).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from pagedchat.engine.config import EngineConfig
+from pagedchat.engine.errors import ModelFileError, RequestError
+from pagedchat.engine.sampling_params import SamplingParams
+from pagedchat.engine.types import RequestMetrics, RequestOutput
+
+END = 256
+PROMPTS = ("crash", "raise", "raise always", "print", "refuse", "internal", "long")
+MODELS = ("missing", "broken", "dies while loading", "slow", "good")
+
+print("Printing while importing must not break the lines.")
+
+
+class ByteTokenizer:
+    """Ids are the bytes of the text."""
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+class BytePromptBuilder:
+    """A message is its role's first letter, its bytes and END; remembers what it was told to."""
+
+    def __init__(self) -> None:
+        self.remembered: list[tuple[list[int], str]] = []
+
+    def build(self, messages: list[Any], add_generation_prompt: bool = True) -> Any:
+        from pagedchat.engine.prompt import BuiltPrompt
+
+        segments = [
+            one.token_ids if one.token_ids is not None else [ord(one.role[0]), *one.content.encode(), END]
+            for one in messages
+        ]
+        header = [ord("a")] if add_generation_prompt else []
+        ids = [token for segment in segments for token in segment] + header
+        return BuiltPrompt(ids, segments, header, None, None)
+
+    def remember(self, ids: list[int], text: str) -> None:
+        self.remembered.append((ids, text))
+
+
+class ScriptedEngine:
+    """The engine's interface; ``config.max_num_batched_tokens`` milliseconds a step when the model is "slow"."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        print("Printing while loading must not break the lines.")
+        os.write(1, b"Neither must writing to fd 1.\n")
+        if config.model == "missing":
+            raise ModelFileError("The model file missing does not exist.")
+        if config.model == "broken":
+            raise ValueError("a secret detail")
+        if config.model == "dies while loading":
+            os._exit(3)
+        self.config = config
+        self.step_s = 0.01 if config.model == "slow" else 0.0
+        self.tokenizer = ByteTokenizer()
+        self.prompt_builder = BytePromptBuilder()
+        self.steps = 0
+        self._running: dict[str, dict[str, Any]] = {}
+        self._aborted: list[str] = []
+        self._events: list[dict[str, Any]] = []
+        self._undrained: list[dict[str, Any]] = []
+
+    def info(self) -> dict[str, Any]:
+        return {
+            "model": self.config.model,
+            "device": "cpu",
+            "dtype": "float32",
+            "kernels": "none",
+            "reason": "a test",
+            "block_size": self.config.block_size,
+            "num_blocks": 64,
+            "max_model_len": 4096,
+            "sampling_defaults": {"temperature": 0.0},
+        }
+
+    def stats(self) -> dict[str, Any]:
+        return {"running": len(self._running), "steps": self.steps, "remembered": self.prompt_builder.remembered}
+
+    def add_request(
+        self,
+        request_id: str,
+        prompt_token_ids: list[int],
+        params: SamplingParams,
+        labels: dict[str, str] | None = None,
+        salt: str = "",
+        priority: int = 0,
+    ) -> None:
+        text = bytes(one for one in prompt_token_ids if one < 256).decode(errors="replace")
+        if text == "refuse":
+            raise RequestError("The prompt has 9 tokens, and 4 fit.")
+        if text == "internal":
+            raise KeyError("a secret detail")
+        reply = text.upper() if text != "long" else "word " * 1000
+        self._running[request_id] = {
+            "text": text,
+            "reply": reply,
+            "at": 0,
+            "left": params.max_tokens or 1 << 30,
+            "prompt": len(prompt_token_ids),
+            "labels": labels or {},
+        }
+
+    def cancel(self, request_id: str) -> None:
+        if self._running.pop(request_id, None) is not None:
+            self._aborted.append(request_id)
+
+    def has_unfinished(self) -> bool:
+        return bool(self._running or self._aborted)
+
+    def step(self) -> list[RequestOutput]:
+        self.steps += 1
+        time.sleep(self.step_s)
+        aborted, self._aborted = self._aborted, []
+        outputs = [RequestOutput(one, finish_reason="abort", metrics=RequestMetrics()) for one in aborted]
+        for request_id in list(self._running):
+            outputs.append(self._advance(request_id, self._running[request_id]))
+        return outputs
+
+    def _advance(self, request_id: str, one: dict[str, Any]) -> RequestOutput:
+        if one["text"] == "crash" and one["at"] == 2:
+            os.kill(os.getpid(), 9)
+        if one["text"] == "raise always" or (one["text"] == "raise" and one["at"] == 2):
+            raise ValueError("a secret detail")
+        if one["text"] == "print":
+            print("Printing in a step must not break the lines.")
+        character = one["reply"][one["at"] : one["at"] + 1]
+        ids = list(character.encode()) or [END]
+        one["at"] += 1
+        one["left"] -= len(ids)
+        output = RequestOutput(request_id, ids, character)
+        if not character or one["left"] <= 0:
+            output.finish_reason = "length" if character else "stop"
+            output.metrics = RequestMetrics(prompt_tokens=one["prompt"], completion_tokens=one["at"])
+            del self._running[request_id]
+        self._emit("stored" if output.finish_reason is None else "released", request_id, one["labels"])
+        return output
+
+    def _emit(self, kind: str, request_id: str, labels: dict[str, str]) -> None:
+        seq = len(self._events) + 1
+        event = {"seq": seq, "type": kind, "blocks": [1], "request_id": request_id, "labels": labels}
+        self._events.append(event)
+        self._undrained.append(event)
+
+    def drain_events(self) -> list[dict[str, Any]]:
+        events, self._undrained = self._undrained, []
+        return events
+
+    def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        return [event for event in self._events if event["seq"] > seq]
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"seq": len(self._events), "num_blocks": 64, "active": len(self._running), "free": 64}
+
+    def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
+        return [{"logical": 0, "num_tokens": len(token_ids)}]
+
+    def probe(self, token_ids: list[int], salt: str = "") -> dict[str, Any]:
+        return {"prompt_tokens": len(token_ids), "cached_tokens": 0, "to_compute": len(token_ids)}
+
+    def reset_cache(self) -> None:
+        pass
