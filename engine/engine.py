@@ -1,0 +1,286 @@
+"""The engine: requests in, tokens out, one step at a time. Single-threaded; whoever owns it calls `step` in a loop."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .config import EngineConfig
+from .errors import RequestError
+from .inspect import branch_rows, pool_snapshot
+from .kv_cache_manager import KVCacheManager
+from .reply import Reply
+from .request import Request
+from .sampler import sample
+from .sampling_params import SamplingParams
+from .scheduler import Scheduled, Scheduler
+from .stats import EngineStats
+from .step_batch import build_batch
+from .types import FinishReason, RequestOutput
+
+if TYPE_CHECKING:
+    from .prompt import PromptBuilder
+    from .runner import ModelRunner
+    from .tokenizer import Tokenizer
+
+
+class Engine:
+    """A model with its KV pool, scheduler and sampler.
+
+    Args:
+        config: settings.
+        runner: gives logits for a step batch; loaded from ``config.model`` when None (then tokenizer and prompt
+            builder are, too).
+        clock: seconds; injectable for tests.
+
+    Raises:
+        ModelFileError, ConfigError: when the model or the pool cannot be set up.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        runner: ModelRunner | None = None,
+        tokenizer: Tokenizer | None = None,
+        prompt_builder: PromptBuilder | None = None,
+        num_blocks: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config = config
+        self._model_info: dict[str, Any] = {}
+        if runner is None:
+            from .loading import load_model  # the only part that needs torch
+
+            loaded = load_model(config)
+            runner, tokenizer, prompt_builder = loaded.runner, loaded.tokenizer, loaded.prompt_builder
+            num_blocks, self._model_info = loaded.runner.num_blocks, loaded.info
+        assert tokenizer is not None
+        self.runner, self.tokenizer, self.prompt_builder = runner, tokenizer, prompt_builder
+        self.max_model_len = min(config.max_model_len or runner.max_model_len, runner.max_model_len)
+        self.kv = KVCacheManager(num_blocks or config.num_blocks or 64, config.block_size, config.enable_prefix_caching)
+        self.scheduler = Scheduler(
+            self.kv, config.max_num_seqs, config.max_num_batched_tokens, on_exhausted=self._pool_exhausted
+        )
+        self._clock = clock
+        self._replies: dict[str, Reply] = {}
+        self._ended: list[RequestOutput] = []
+        self._num_added = 0
+        self.counters = EngineStats()
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def add_request(
+        self,
+        request_id: str,
+        prompt_token_ids: Sequence[int],
+        params: SamplingParams,
+        labels: dict[str, str] | None = None,
+        salt: str = "",
+        priority: int = 0,
+    ) -> None:
+        """Queue a request.
+
+        Raises:
+            RequestError: when it can never be served: an empty or too long prompt, an id in use, unknown tokens.
+        """
+        prompt = list(prompt_token_ids)
+        self._check(request_id, prompt)
+        room = self.max_model_len - len(prompt)
+        request = Request(
+            request_id=request_id,
+            prompt_token_ids=prompt,
+            params=params,
+            order=self._num_added,
+            arrival=self._clock(),
+            seed=params.seed if params.seed is not None else int.from_bytes(os.urandom(8), "little"),
+            max_tokens=min(params.max_tokens or room, room),
+            labels=dict(labels or {}),
+            salt=salt,
+            priority=priority,
+        )
+        self._num_added += 1
+        self._replies[request_id] = Reply(request, self.tokenizer)
+        self.scheduler.add(request)
+
+    def cancel(self, request_id: str) -> bool:
+        """End a request in whatever state it is; its blocks are free at once. False if there is no such request."""
+        reply = self._replies.get(request_id)
+        if reply is None:
+            return False
+        self._ended.append(self._finish(reply, RequestOutput(request_id), "abort"))
+        return True
+
+    def has_unfinished(self) -> bool:
+        """Whether `step` has anything to do."""
+        return bool(self._replies or self._ended)
+
+    # -- a step -------------------------------------------------------------------------------------------------
+
+    def step(self) -> list[RequestOutput]:
+        """Run one step and return what it brought; also outputs of requests that ended since the last one."""
+        self.kv.events.step += 1
+        plan = self.scheduler.schedule()
+        outputs, self._ended = self._ended, []
+        if not plan:
+            return outputs
+        now = self._clock()
+        for one in plan:
+            if one.request.admitted_at is None:
+                self._note_admission(one.request, now)
+        batch = build_batch(plan, self.kv.block_size, self.kv.copies)
+        try:
+            logits = self.runner.execute(batch)
+        except Exception as error:
+            outputs += self._fail(plan, error)
+            self.kv.step_done()
+            return outputs
+        for one in plan:
+            self.kv.commit(one.request, one.num_tokens)
+        self.kv.step_done()
+        self.counters.note_step(plan)
+        return outputs + self._sample(plan, logits)
+
+    def _sample(self, plan: list[Scheduled], logits: np.ndarray) -> list[RequestOutput]:
+        requests = [one.request for one in plan if one.request.num_to_compute == 0]
+        tokens = sample(
+            logits[:, : self.tokenizer.num_tokens],
+            [request.params for request in requests],
+            [request.seed for request in requests],
+            [request.num_output_tokens for request in requests],
+        )
+        return [self._advance(request, token) for request, token in zip(requests, tokens, strict=True)]
+
+    def _advance(self, request: Request, token: int | None) -> RequestOutput:
+        reply = self._replies[request.request_id]
+        output = RequestOutput(request.request_id)
+        if token is None:
+            output.error = "The model's output was not a number for this request; it was ended."
+            return self._finish(reply, output, "error")
+        now = self._clock()
+        if request.first_token_at is None:
+            request.first_token_at = now
+            request.metrics.ttft_s = now - request.arrival
+            request.metrics.prefill_s = now - (request.admitted_at or now)
+            output.metrics = request.metrics
+        request.token_ids.append(token)
+        request.metrics.completion_tokens += 1
+        request.metrics.decode_s = now - request.first_token_at
+        output.token_ids = [token]
+        reason = reply.take(token, output)
+        return self._finish(reply, output, reason) if reason else output
+
+    def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason) -> RequestOutput:
+        request = reply.request
+        self.scheduler.remove(request)
+        del self._replies[request.request_id]
+        output.text += reply.rest(reason)
+        output.finish_reason = reason
+        output.metrics = request.metrics
+        self.counters.note_finish(request, reason)
+        return output
+
+    def _fail(self, plan: list[Scheduled], error: Exception) -> list[RequestOutput]:
+        """A step went wrong: its requests end, what it may have written is not published, the engine goes on."""
+        sentence = f"The engine could not run this step ({type(error).__name__}: {error}); the request was ended."
+        return [
+            self._finish(
+                self._replies[one.request.request_id], RequestOutput(one.request.request_id, error=sentence), "error"
+            )
+            for one in plan
+        ]
+
+    def _pool_exhausted(self, request: Request) -> None:
+        self._ended.append(self._finish(self._replies[request.request_id], RequestOutput(request.request_id), "length"))
+
+    def _note_admission(self, request: Request, now: float) -> None:
+        request.admitted_at = now
+        request.metrics.queue_s = now - request.arrival
+        request.metrics.cached_tokens = request.num_computed
+        request.metrics.computed_tokens = request.num_prompt_tokens - request.num_computed
+        self.counters.note_admission(request)
+
+    def _check(self, request_id: str, prompt: list[int]) -> None:
+        if request_id in self._replies:
+            raise RequestError(f"A request with the id {request_id!r} is already running.")
+        if not prompt:
+            raise RequestError("The prompt is empty: it needs at least one token.")
+        unknown = next((one for one in prompt if not 0 <= one < self.tokenizer.num_tokens), None)
+        if unknown is not None:
+            raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {self.tokenizer.num_tokens - 1}.")
+        if len(prompt) >= self.max_model_len:
+            raise RequestError(
+                f"The prompt has {len(prompt):,} tokens, but the context holds {self.max_model_len:,} with the reply. "
+                "Shorten it, or start with a larger --max-model-len."
+            )
+        capacity = self.kv.pool.num_blocks * self.kv.block_size
+        if len(prompt) > capacity:
+            raise RequestError(
+                f"The prompt has {len(prompt):,} tokens, but the KV pool holds {capacity:,}. "
+                "Shorten it, or start with more --num-blocks."
+            )
+        if len(self.scheduler.waiting) >= self.config.max_queue:
+            raise RequestError(f"{self.config.max_queue:,} requests are waiting already. Try again later.")
+
+    # -- looking inside -----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """The pool as it is between two steps: every block, every live table, and whether the books balance."""
+        return pool_snapshot(self.kv, self._requests())
+
+    def branch(self, token_ids: Sequence[int], salt: str = "") -> list[dict[str, Any]]:
+        """Where the KV of these tokens lies: one row a logical block. Changes no recency."""
+        return branch_rows(self.kv, token_ids, salt, self._requests())
+
+    def probe(self, token_ids: Sequence[int], salt: str = "") -> dict[str, Any]:
+        """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found."""
+        found = self.kv.match(token_ids, salt).num_tokens(self.kv.block_size)
+        cached = max(0, min(found, len(token_ids) - 1))
+        return {
+            "prompt_tokens": len(token_ids),
+            "cached_tokens": cached,
+            "to_compute": len(token_ids) - cached,
+            "first_difference": found if found < len(token_ids) else None,
+        }
+
+    def reset_cache(self) -> bool:
+        """Forget all cached blocks; False while blocks are in use."""
+        return self.kv.reset()
+
+    def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        """KV events after ``seq``; None when they are no longer kept."""
+        return self.kv.events.since(seq)
+
+    def drain_events(self) -> list[dict[str, Any]]:
+        """KV events since the last call."""
+        return self.kv.events.drain()
+
+    def info(self) -> dict[str, Any]:
+        """What runs here: model, device, kernels and sizes."""
+        builder = self.prompt_builder
+        return {
+            "block_size": self.kv.block_size,
+            "num_blocks": self.kv.pool.num_blocks,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self.config.max_num_seqs,
+            "prefix_caching": self.config.enable_prefix_caching,
+            "default_system_prompt": builder.default_system_prompt if builder else None,
+            "warnings": list(self.tokenizer.warnings),
+            **self._model_info,
+            **self.runner.describe(),
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """Counters and gauges."""
+        return {
+            **self.counters.to_dict(),
+            "running": len(self.scheduler.running),
+            "waiting": len(self.scheduler.waiting),
+        }
+
+    def _requests(self) -> list[Request]:
+        return [reply.request for reply in self._replies.values()]

@@ -1,0 +1,94 @@
+"""Views of the pool for people and tests: the snapshot, and where a branch's KV lies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from .kv_cache_manager import KVCacheManager
+from .request import Request
+
+
+def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
+    """Every block and every live table; ``free + cached + active = num_blocks``, ``active`` includes ``shared``."""
+    pool, owners, tokens = kv.pool, _owners(requests), _valid_tokens(kv, requests)
+    counts = pool.ref_counts
+    return {
+        "seq": kv.events.seq,
+        "block_size": kv.block_size,
+        "num_blocks": pool.num_blocks,
+        "free": pool.num_free,
+        "cached": pool.num_cached,
+        "active": pool.num_active,
+        "shared": sum(count > 1 for count in counts),
+        "pinned": len(pool.pinned),
+        "conserved": kv.conserved(requests),
+        "blocks": [
+            {
+                "id": block,
+                "state": pool.state(block),
+                "ref_count": counts[block],
+                "num_tokens": tokens.get(block, 0),
+                "owners": owners.get(block, []),
+            }
+            for block in range(pool.num_blocks)
+        ],
+        "tables": [
+            {
+                "request_id": request.request_id,
+                "session_id": request.labels.get("session"),
+                "message_id": request.labels.get("message"),
+                "num_tokens": request.num_computed,
+                "blocks": list(request.blocks),
+            }
+            for request in requests
+            if request.blocks
+        ],
+    }
+
+
+def branch_rows(
+    kv: KVCacheManager, token_ids: Sequence[int], salt: str, requests: Sequence[Request]
+) -> list[dict[str, Any]]:
+    """One row a logical block: its tokens, the physical block or None, its count, and the requests that hold it."""
+    found, owners, rows = kv.match(token_ids, salt), _owners(requests), []
+    for logical in range(kv.blocks_for(len(token_ids))):
+        wanted = min(kv.block_size, len(token_ids) - logical * kv.block_size)
+        block, held = None, 0
+        if logical < len(found.blocks):
+            block, held = found.blocks[logical], wanted
+        elif logical == len(found.blocks) and found.partial is not None:
+            block, held = found.partial, found.partial_tokens
+        rows.append(
+            {
+                "logical": logical,
+                "num_tokens": wanted,
+                "block": block,
+                "cached_tokens": held,
+                "ref_count": 0 if block is None else kv.pool.ref_counts[block],
+                "state": "missing" if block is None else kv.pool.state(block),
+                "sharers": [] if block is None else owners.get(block, []),
+            }
+        )
+    return rows
+
+
+def _owners(requests: Sequence[Request]) -> dict[int, list[str]]:
+    """Sessions (or, without one, requests) whose tables hold each block."""
+    owners: dict[int, list[str]] = defaultdict(list)
+    for request in requests:
+        name = request.labels.get("session") or request.request_id
+        for block in request.blocks:
+            if name not in owners[block]:
+                owners[block].append(name)
+    return owners
+
+
+def _valid_tokens(kv: KVCacheManager, requests: Sequence[Request]) -> dict[int, int]:
+    valid = {block: len(kv.index.tokens_of(block)) for block in kv.index.blocks()}
+    for request in requests:
+        for logical, block in enumerate(request.blocks):
+            held = min(kv.block_size, request.num_computed - logical * kv.block_size)
+            valid[block] = max(valid.get(block, 0), held)
+    return valid

@@ -1,0 +1,36 @@
+"""The growing reply of one request: its text, and when it is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .detokenizer import IncrementalDetokenizer
+from .request import Request
+from .types import FinishReason, RequestOutput
+
+if TYPE_CHECKING:
+    from .tokenizer import Tokenizer
+
+
+class Reply:
+    """Turns a request's sampled ids into text and decides when to stop."""
+
+    def __init__(self, request: Request, tokenizer: Tokenizer) -> None:
+        self.request = request
+        self._end_ids = frozenset() if request.params.ignore_eos else tokenizer.end_ids
+        self._detokenizer = IncrementalDetokenizer(tokenizer, request.params.stop)
+
+    def take(self, token: int, output: RequestOutput) -> FinishReason | None:
+        """Account for a sampled token, already the request's last one; put its text into ``output``."""
+        if token in self._end_ids:
+            return "stop"
+        output.text = self._detokenizer.append([token])
+        if self._detokenizer.stopped:
+            return "stop"
+        if self.request.num_output_tokens >= self.request.max_tokens:
+            return "length"
+        return None
+
+    def rest(self, reason: FinishReason) -> str:
+        """Text held back for a character or a stop string that will not come any more."""
+        return "" if self._detokenizer.stopped or reason == "error" else self._detokenizer.finish()
