@@ -1,0 +1,53 @@
+"""From settings to a model that runs: checkpoint, tokenizer, prompt builder, KV pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .config import EngineConfig
+from .memory import device_memory
+from .models.checkpoint import open_checkpoint
+from .pool_size import num_blocks
+from .prompt import PromptBuilder, load_prompt_builder
+from .runner import ModelRunner
+from .tokenizer import Tokenizer, load_tokenizer
+
+
+@dataclass
+class LoadedModel:
+    """What an engine needs of a model, and what there is to say about it."""
+
+    runner: ModelRunner
+    tokenizer: Tokenizer
+    prompt_builder: PromptBuilder
+    info: dict[str, Any]
+
+
+def load_model(config: EngineConfig) -> LoadedModel:
+    """Load the model that ``config`` names and make its KV pool.
+
+    Raises:
+        ModelFileError, ConfigError, EngineError: with one sentence for the user.
+    """
+    checkpoint = open_checkpoint(config.model)
+    tokenizer = load_tokenizer(checkpoint)
+    builder = load_prompt_builder(checkpoint, tokenizer)
+
+    def size(bytes_per_block: int, model_limit: int, device: str) -> int:
+        memory = device_memory(device)
+        longest = min(config.max_model_len or model_limit, model_limit)
+        return num_blocks(config, bytes_per_block, longest, memory.free, memory.total)
+
+    runner = ModelRunner.load(
+        checkpoint, device=config.device, dtype=config.dtype, block_size=config.block_size, num_blocks_for=size
+    )
+    info = {
+        "model": checkpoint.name,
+        "model_path": str(checkpoint.path),
+        "fingerprint": checkpoint.fingerprint,
+        "sampling_defaults": dict(checkpoint.generation_defaults),
+        "kv_bytes": runner.num_blocks * runner.bytes_per_block,
+        "warnings": [*checkpoint.warnings, *tokenizer.warnings],
+    }
+    return LoadedModel(runner, tokenizer, builder, info)
