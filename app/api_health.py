@@ -1,0 +1,27 @@
+"""``/health``: whether requests are served, by what, and if not, why."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from ..engine.client import EngineClient
+from .api_errors import json_response
+
+
+def health_router(client: EngineClient) -> APIRouter:
+    """The route ``/health``: 200 with the engine's facts when it is ready, else 503 with its state."""
+    router = APIRouter()
+
+    @router.get("/health")
+    async def health() -> Response:
+        status = client.status
+        answer = {"status": "ok" if status.state == "ready" else status.state}
+        if status.state == "ready":
+            return json_response({**answer, **status.info})
+        if status.progress is not None:
+            answer["progress"] = status.progress
+        if status.message:
+            answer["message"] = status.message
+        return json_response(answer, 503, {"retry-after": "1"})
+
+    return router

@@ -1,0 +1,206 @@
+"""From engine outputs to OpenAI's objects: whole replies and chunks of streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import orjson
+
+from ..engine.client import EngineClient
+from ..engine.generate_request import GenerateRequest, RequestStarted
+from ..engine.types import RequestOutput
+from .api_errors import ApiError, api_error
+from .api_v1_request import ApiRequest
+
+DONE = b"data: [DONE]\n\n"
+
+
+@dataclass
+class Choice:
+    """One prompt's reply as it grows."""
+
+    index: int
+    prompt_token_ids: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    finish_reason: str | None = None
+    cached_tokens: int = 0
+    begun: bool = False
+
+    def take(self, output: RequestOutput) -> None:
+        """Add an output.
+
+        Raises:
+            ApiError: 500 if the engine gave up.
+        """
+        self.text.append(output.text)
+        self.token_ids += output.token_ids
+        self.finish_reason = output.finish_reason
+        if output.metrics is not None:
+            self.cached_tokens = output.metrics.cached_tokens
+        if output.finish_reason == "error":
+            raise ApiError(500, output.error or "The engine could not finish this reply.")
+
+
+class Reply:
+    """All choices of one request, for chat or for plain completions.
+
+    Attributes:
+        chat: whether the objects are those of chat completions.
+    """
+
+    def __init__(self, client: EngineClient, asked: ApiRequest, model: str, *, chat: bool) -> None:
+        self.chat = chat
+        self._client = client
+        self._asked = asked
+        self._choices = [Choice(index) for index in range(len(asked.requests))]
+        prefix, kind = ("chatcmpl-", "chat.completion") if chat else ("cmpl-", "text_completion")
+        self._head = {"id": prefix + uuid4().hex, "object": kind, "created": int(time.time()), "model": model}
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    async def whole(self) -> dict[str, Any]:
+        """Run to the end; the response object.
+
+        Raises:
+            ApiError, PagedChatError: if a prompt is refused or the engine gives up.
+        """
+        async with contextlib.aclosing(self._outputs()) as outputs:
+            async for choice, output in outputs:
+                if output is not None:
+                    choice.take(output)
+        answer = {**self._head, "choices": [self._whole_choice(one) for one in self._choices], "usage": self._usage()}
+        if self.chat and self._asked.return_token_ids:
+            answer["prompt_token_ids"] = self._choices[0].prompt_token_ids
+        return answer
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Server-sent events. The first item is empty: it comes when all prompts are accepted.
+
+        Raises:
+            ApiError, PagedChatError: before the first item; later errors are sent as an event.
+        """
+        waiting = len(self._choices)
+        if self.chat:
+            self._head["object"] = "chat.completion.chunk"
+        async with contextlib.aclosing(self._outputs()) as outputs:
+            try:
+                async for choice, output in outputs:
+                    if output is None:
+                        waiting -= 1
+                        if waiting == 0:
+                            yield b""
+                        continue
+                    choice.take(output)
+                    yield self._event(self._chunk(choice, output))
+                if self._asked.include_usage:
+                    yield self._event({**self._head, "choices": [], "usage": self._usage()})
+            except Exception as error:
+                if waiting:
+                    raise
+                yield self._event(api_error(error).body)
+        yield DONE
+
+    async def _outputs(self) -> AsyncIterator[tuple[Choice, RequestOutput | None]]:
+        """Outputs of all prompts as they come; None once for each prompt that starts."""
+        sources = [
+            self._one(request, choice) for request, choice in zip(self._asked.requests, self._choices, strict=True)
+        ]
+        merged = sources[0] if len(sources) == 1 else _merged(sources)
+        async with contextlib.aclosing(merged):
+            async for item in merged:
+                yield item
+
+    async def _one(
+        self, request: GenerateRequest, choice: Choice
+    ) -> AsyncIterator[tuple[Choice, RequestOutput | None]]:
+        async with contextlib.aclosing(self._client.generate(request)) as items:
+            async for item in items:
+                if isinstance(item, RequestStarted):
+                    choice.prompt_token_ids = item.prompt_token_ids
+                    yield choice, None
+                else:
+                    yield choice, item
+
+    # -- objects ----------------------------------------------------------------------------------------------------
+
+    def _whole_choice(self, choice: Choice) -> dict[str, Any]:
+        text = "".join(choice.text)
+        fields: dict[str, Any] = {"index": choice.index}
+        if self.chat:
+            fields["message"] = {"role": "assistant", "content": text, "refusal": None}
+        else:
+            fields["text"] = text
+        fields |= {"logprobs": None, "finish_reason": choice.finish_reason}
+        if self._asked.return_token_ids:
+            fields["token_ids"] = choice.token_ids
+            if not self.chat:
+                fields["prompt_token_ids"] = choice.prompt_token_ids
+        return fields
+
+    def _chunk(self, choice: Choice, output: RequestOutput) -> dict[str, Any]:
+        first, choice.begun = not choice.begun, True
+        fields: dict[str, Any] = {"index": choice.index}
+        if self.chat:
+            fields["delta"] = {"role": "assistant", "content": output.text} if first else {"content": output.text}
+        else:
+            fields["text"] = output.text
+        fields |= {"logprobs": None, "finish_reason": output.finish_reason}
+        chunk: dict[str, Any] = {**self._head, "choices": [fields]}
+        if self._asked.return_token_ids:
+            fields["token_ids"] = output.token_ids
+            if first:
+                (chunk if self.chat else fields)["prompt_token_ids"] = choice.prompt_token_ids
+        if self._asked.include_usage:
+            chunk["usage"] = None
+        return chunk
+
+    def _usage(self) -> dict[str, Any]:
+        prompt = sum(len(one.prompt_token_ids) for one in self._choices)
+        completion = sum(len(one.token_ids) for one in self._choices)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in self._choices)},
+        }
+
+    @staticmethod
+    def _event(value: dict[str, Any]) -> bytes:
+        return b"data: " + orjson.dumps(value) + b"\n\n"
+
+
+async def _merged(sources: list[AsyncIterator[Any]]) -> AsyncIterator[Any]:
+    """Items of all sources as they come; the first error ends all."""
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def pump(source: AsyncIterator[Any]) -> None:
+        try:
+            async for item in source:
+                queue.put_nowait((item, None))
+        except Exception as error:
+            queue.put_nowait((None, error))
+        else:
+            queue.put_nowait((None, None))
+
+    tasks = [asyncio.create_task(pump(source)) for source in sources]
+    try:
+        running = len(tasks)
+        while running:
+            item, error = await queue.get()
+            if error is not None:
+                raise error
+            if item is None:
+                running -= 1
+            else:
+                yield item
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

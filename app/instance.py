@@ -1,0 +1,99 @@
+"""One server a data folder: a lock that its process holds, and a note that says where its page is."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from filelock import FileLock, Timeout
+
+from ..engine.errors import PagedChatError
+
+ANSWER_S = 2.0
+LOOK_AGAIN_S = 0.2
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server that holds the lock of a data folder, and where its page is."""
+
+    pid: int
+    port: int
+    url: str
+
+
+class InstanceLock:
+    """The right to serve one data folder; it ends with the process, however that ends."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._lock = FileLock(data / "instance.lock")
+
+    def take(self, patience_s: float) -> RunningServer | None:
+        """Take the lock, or find the page of the server that holds it.
+
+        Returns:
+            None when the lock is ours, else the server whose page answers.
+
+        Raises:
+            PagedChatError: if another start holds the lock and its page does not answer within ``patience_s``.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            with suppress(Timeout):
+                self._lock.acquire(timeout=0)
+                return None
+            running = read_note(self._data)
+            if running is not None and page_answers(running):
+                return running
+            if time.monotonic() > deadline:
+                who = f"process {running.pid}" if running else "another process"
+                raise PagedChatError(
+                    f"Another pagedchat ({who}) uses the data folder {self._data}, and its page does not answer; "
+                    "end it, or choose another folder with --data-dir."
+                )
+            time.sleep(LOOK_AGAIN_S)
+
+    def publish(self, port: int, url: str) -> None:
+        """Tell later starts where the page is."""
+        part = _note(self._data).with_suffix(".part")
+        part.write_text(json.dumps(asdict(RunningServer(os.getpid(), port, url))), encoding="utf-8")
+        os.replace(part, _note(self._data))
+
+    def release(self) -> None:
+        """Give the folder back; does nothing when the lock is not held."""
+        if self._lock.is_locked:
+            with suppress(OSError):
+                _note(self._data).unlink(missing_ok=True)
+            self._lock.release()
+
+
+def read_note(data: Path) -> RunningServer | None:
+    """What the last server of the folder published; it may be gone."""
+    try:
+        return RunningServer(**json.loads(_note(data).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def page_answers(server: RunningServer) -> bool:
+    """Whether a pagedchat answers at the server's address, ready or still loading."""
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", server.port, timeout=ANSWER_S)
+    try:
+        connection.request("GET", "/health")
+        return "status" in json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError, TypeError):
+        return False
+    finally:
+        connection.close()
+
+
+def _note(data: Path) -> Path:
+    return data / "instance.json"

@@ -1,0 +1,293 @@
+"""The life of ``pagedchat serve``: one start at a time, engine first, page beside it, and a clean end.
+
+    lock ── model known? ── sessions ── port ─┬─ fetch the model ── engine process (loads on its own)
+                                              └─ import the page ── answer ── "ready" ── until a signal
+
+The engine process is spawned before the page is imported, so both load at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from ..engine.client import EngineClient
+from ..engine.errors import PagedChatError
+from ..sessions.chat_service import ChatService
+from ..sessions.store import SessionStore
+from . import browser, ports
+from .background import in_thread, leave_after
+from .folders import Folders
+from .instance import InstanceLock, RunningServer
+from .log import start_log
+from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
+from .model_store import ModelStore
+from .settings import Settings
+from .terminal import fetch_display
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+OTHER_START_S = 30.0
+STOP_S = 4.5
+SAVE_S = 2.0
+DRAIN_S = 1
+PAGE_ANSWER_S = 10.0
+PROGRESS_EVERY = 0.005
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, folders: Folders) -> int:
+    """Serve until a signal comes.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        PagedChatError: if the server cannot start; everything it took is given back.
+    """
+    ports.check_host(settings.host)
+    settings.engine_config("")
+    folders.create_data()
+    lock = InstanceLock(folders.data)
+    running = lock.take(OTHER_START_S)
+    if running is not None:
+        return _join(running, settings)
+    try:
+        models = ModelStore(folders.models)
+        model = models.resolve(settings.model)
+        folders.create_rest()
+        start_log(folders.logs)
+        _quiet_environment(folders)
+        listener = ports.listen(settings.host, settings.port)
+        with listener, closing(SessionStore(folders.database)) as store:
+            port = listener.getsockname()[1]
+            lock.publish(port, ports.page_url(settings.host, port))
+            bound = settings.model_copy(update={"port": port})
+            return asyncio.run(Server(bound, folders, listener, store, models, model).run())
+    finally:
+        lock.release()
+
+
+def _join(running: RunningServer, settings: Settings) -> int:
+    """A second start: show the page of the server that runs."""
+    if settings.port not in (None, running.port):
+        raise PagedChatError(
+            f"pagedchat already serves this data folder at {running.url}; stop it first, or leave out --port."
+        )
+    print(f"pagedchat is already running at {running.url} (other flags of this start are ignored)")
+    if not settings.no_browser and browser.has_browser():
+        browser.open_page(running.url, wait=True)
+    return 0
+
+
+def _quiet_environment(folders: Folders) -> None:
+    """No telemetry, no look-ups on model hubs, and the page's temporary files in our cache folder."""
+    os.environ.update(
+        GRADIO_ANALYTICS_ENABLED="False",
+        GRADIO_TEMP_DIR=str(folders.cache / "page"),
+        HF_HUB_DISABLE_TELEMETRY="1",
+        HF_HUB_OFFLINE="1",
+        DO_NOT_TRACK="1",
+    )
+
+
+class Server:
+    """One run of the server, from bound port to closed files.
+
+    Attributes:
+        client, service: the engine and the chats, for those who compose more.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        folders: Folders,
+        listener: socket.socket,
+        store: SessionStore,
+        models: ModelStore,
+        model: Path | None,
+    ) -> None:
+        """
+        Args:
+            settings: with the port that ``listener`` is bound to.
+            model: path of the model; None when the default one has to be fetched.
+        """
+        assert settings.port is not None
+        self.url = ports.page_url(settings.host, settings.port)
+        self._settings = settings
+        self._folders = folders
+        self._listener = listener
+        self._store = store
+        self._models = models
+        self._model = model
+        self._fetch: ModelFetch | None = None
+        self._web: uvicorn.Server | None = None
+        self._stop = asyncio.Event()
+        self._failure: PagedChatError | None = None
+        self.client = EngineClient(log_path=folders.logs / "engine.log")
+        self.service: ChatService | None = None
+
+    async def run(self) -> int:
+        """Serve until a signal comes or a start fails.
+
+        Raises:
+            PagedChatError: if a model that was already here cannot be loaded.
+        """
+        self._watch_signals()
+        stop = asyncio.create_task(self._stop.wait())
+        engine = asyncio.create_task(self._bring_up_engine())
+        page = asyncio.create_task(self._serve_page())
+        await asyncio.wait({stop, page}, return_when=asyncio.FIRST_COMPLETED)
+        await self._close(engine, page)
+        if self._failure is not None:
+            raise self._failure
+        if page.done() and not page.cancelled():
+            page.result()
+        return 0
+
+    # -- engine -----------------------------------------------------------------------------------------------------
+
+    async def _bring_up_engine(self) -> None:
+        """Fetch the model if need be and load it. A model that was here from the start and cannot run ends the start;
+        one that cannot be fetched leaves the page up, which says so."""
+        try:
+            path = self._model or await self._fetch_model()
+            await self.client.start(self._settings.engine_config(path))
+            await self.client.wait_ready()
+        except FetchCancelled:
+            return
+        except PagedChatError as error:
+            if self._model is not None:
+                self._failure = error
+                self._stop.set()
+                return
+            self.client.set_failed(str(error))
+            print(f"pagedchat: {error}", file=sys.stderr, flush=True)
+        else:
+            self._say_engine()
+
+    async def _fetch_model(self) -> Path:
+        loop = asyncio.get_running_loop()
+        with fetch_display() as show:
+            shown = -1.0
+
+            def report(progress: FetchProgress) -> None:
+                nonlocal shown
+                show(progress)
+                share = progress.share
+                if share is None or share == 1 or abs(share - shown) >= PROGRESS_EVERY:
+                    shown = share or 0.0
+                    loop.call_soon_threadsafe(self.client.set_fetching, share, f"{progress.message}.")
+
+            self._fetch = ModelFetch(self._models, report)
+            return await in_thread(self._fetch.run)
+
+    def _say_engine(self) -> None:
+        info = self.client.status.info
+        tokens = info["num_blocks"] * info["block_size"]
+        megabytes = info["kv_bytes"] / 1e6
+        print(
+            f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
+            f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
+            flush=True,
+        )
+        for warning in info.get("warnings", []):
+            print(f"pagedchat: {warning}", file=sys.stderr, flush=True)
+
+    # -- page -------------------------------------------------------------------------------------------------------
+
+    async def _serve_page(self) -> None:
+        self.service = ChatService(self._store, self.client)
+        await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
+        create_app = await in_thread(_load_page)
+        config = uvicorn.Config(
+            create_app(self._settings, self.client, self.service),
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=DRAIN_S,
+        )
+        self._web = _WebServer(config)
+        serving = asyncio.create_task(self._web.serve(sockets=[self._listener]))
+        answering = asyncio.create_task(in_thread(lambda: _first_answer(self.url)))
+        await asyncio.wait({serving, answering}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            answering.result()
+            print(f"pagedchat is ready at {self.url}", flush=True)
+            if not self._settings.no_browser and browser.has_browser():
+                browser.open_page(self.url)
+        await serving
+
+    # -- end --------------------------------------------------------------------------------------------------------
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+            number = getattr(signal, name, None)
+            if number is None:
+                continue
+            try:
+                loop.add_signal_handler(number, self._stop.set)
+            except NotImplementedError:
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._stop.set))
+
+    async def _close(self, engine: asyncio.Task[None], page: asyncio.Task[None]) -> None:
+        """Save running replies, close sockets, end the engine: in this order and within ``STOP_S``."""
+        leave_after(STOP_S, 0 if self._failure is None else 1)
+        if self._fetch is not None:
+            self._fetch.cancel()
+            await asyncio.wait({engine}, timeout=SAVE_S)
+        engine.cancel()
+        if self.service is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.service.close(), SAVE_S)
+        closing_engine = asyncio.create_task(self.client.close())
+        if self._web is None:
+            page.cancel()
+        else:
+            self._web.should_exit = True
+            await asyncio.wait({page}, timeout=STOP_S)
+        await closing_engine
+
+
+class _WebServer(uvicorn.Server):
+    """uvicorn without its own signal handling, which re-raises the signal and waits for open streams."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def _load_page() -> Callable[..., FastAPI]:
+    from .web import create_app
+
+    return create_app
+
+
+def _first_answer(url: str) -> None:
+    """Return when the page itself answers, which also makes its first visit quick."""
+    address = urlsplit(url)
+    while True:
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PAGE_ANSWER_S)
+        with closing(connection), suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/")
+            response = connection.getresponse()
+            response.read()
+            if response.status == http.client.OK:
+                return
+        time.sleep(0.02)
