@@ -28,6 +28,7 @@ class ModelRunner:
         self.decoder = decoder
         self.kv_cache = kv_cache
         self.max_model_len = max_model_len
+        self.num_blocks = kv_cache.shape[2]
         self.vocab_size = decoder.shape.vocab_size
         self.bytes_per_block = kv_cache[:, :, 0].numel() * kv_cache.element_size()
         self._facts = facts
@@ -40,11 +41,11 @@ class ModelRunner:
         device: str,
         dtype: str,
         block_size: int,
-        num_blocks_for: Callable[[int, int], int],
+        num_blocks_for: Callable[[int, int, str], int],
     ) -> ModelRunner:
         """Reads the weights, chooses kernels and allocates the KV cache.
 
-        ``num_blocks_for(bytes_per_block, max_model_len)`` says how many blocks to allocate.
+        ``num_blocks_for(bytes_per_block, max_model_len, device)`` says how many blocks to allocate.
 
         Raises:
             ModelFileError: the checkpoint does not fill the model, or holds what nothing uses.
@@ -59,7 +60,7 @@ class ModelRunner:
         shape = decoder_shape(spec)
         weights = read_weights(checkpoint, spec.max_position)
         values = shape.num_layers * 2 * shape.num_kv_heads * block_size * shape.head_dim
-        num_blocks = num_blocks_for(values * chosen_dtype.itemsize, spec.max_position)
+        num_blocks = num_blocks_for(values * chosen_dtype.itemsize, spec.max_position, str(chosen))
         size = (shape.num_layers, 2, num_blocks, shape.num_kv_heads, block_size, shape.head_dim)
         try:
             kv_cache = torch.empty(size, dtype=chosen_dtype, device=chosen)
