@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 
 from ..engine.client import EngineClient
@@ -15,7 +17,7 @@ def health_router(client: EngineClient) -> APIRouter:
     @router.get("/health")
     async def health() -> Response:
         status = client.status
-        answer = {"status": "ok" if status.state == "ready" else status.state}
+        answer: dict[str, Any] = {"status": "ok" if status.state == "ready" else status.state}
         if status.state == "ready":
             return json_response({**answer, **status.info})
         if status.progress is not None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
 from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
@@ -17,10 +13,9 @@ from .api_body import read_json, text
 from .api_errors import ApiError, ApiRoute, json_response
 from .api_v1 import ready_info
 from .api_v1_request import chat_request, check_model, prompts
+from .kv_events import EventFollower
 from .streaming import StreamingAnswer
 
-KEEP_ALIVE_S = 15.0
-MAX_BEHIND = 10_000
 BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
 
 
@@ -68,7 +63,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
     @router.get("/events")
     async def events(request: Request) -> Response:
         ready_info(client)
-        return StreamingAnswer(_follow(client, _start_of(request)))
+        return StreamingAnswer(EventFollower(client).follow(_start_of(request)))
 
     return router
 
@@ -91,52 +86,3 @@ def _start_of(request: Request) -> int | None:
     if not value.isascii() or not value.isdecimal() or len(value) > 18:
         raise ApiError(400, f"from must be the number of an event, not {value[:60]!r}.", param="from")
     return int(value)
-
-
-async def _follow(client: EngineClient, start: int | None) -> AsyncIterator[bytes]:
-    """Server-sent events after ``start``, without gap or repetition; a "reset" wherever that is impossible."""
-    fresh: deque[dict[str, Any]] = deque()
-    arrived = asyncio.Event()
-    overflowed = False
-
-    def take(batch: list[dict[str, Any]]) -> None:
-        nonlocal overflowed
-        fresh.extend(batch)
-        if len(fresh) > MAX_BEHIND:
-            fresh.clear()
-            overflowed = True
-        arrived.set()
-
-    unwatch = client.watch_events(take)
-    try:
-        known = (await client.snapshot())["seq"] if start is None else start
-        missed = [] if start is None else await client.events_since(start)
-        if missed is None:
-            known = (await client.snapshot())["seq"]
-            missed = [_reset(known)]
-        yield b": following\n\n" + _lines(missed)
-        known = max([known, *(event["seq"] for event in missed)])
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(arrived.wait(), KEEP_ALIVE_S)
-            arrived.clear()
-            if overflowed:
-                overflowed = False
-                known = (await client.snapshot())["seq"]
-                yield _lines([_reset(known)])
-                continue
-            events = [event for event in fresh if event["seq"] > known]
-            fresh.clear()
-            if events:
-                known = events[-1]["seq"]
-            yield _lines(events) if events else b": still here\n\n"
-    finally:
-        unwatch()
-
-
-def _reset(seq: int) -> dict[str, Any]:
-    return {"seq": seq, "type": "reset", "blocks": [], "parent": None, "num_tokens": None, "request_id": None}
-
-
-def _lines(events: list[dict[str, Any]]) -> bytes:
-    return b"".join(b"id: %d\ndata: %b\n\n" % (event["seq"], orjson.dumps(event)) for event in events)

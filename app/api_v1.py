@@ -74,8 +74,8 @@ async def _answer(
         if not asked.stream:
             return json_response(await until_disconnect(request, reply.whole()))
         events = reply.stream()
-        await until_disconnect(request, anext(events))
-        return StreamingAnswer(events)
+        first = await until_disconnect(request, anext(events))
+        return StreamingAnswer(events, first)
     except ClientGone:
         return Response(status_code=CLIENT_CLOSED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -80,13 +80,13 @@ class Reply:
             answer["prompt_token_ids"] = self._choices[0].prompt_token_ids
         return answer
 
-    async def stream(self) -> AsyncIterator[bytes]:
-        """Server-sent events. The first item is empty: it comes when all prompts are accepted.
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Server-sent events. The first item comes when all prompts are accepted; it may be empty.
 
         Raises:
             ApiError, PagedChatError: before the first item; later errors are sent as an event.
         """
-        waiting = len(self._choices)
+        waiting, early = len(self._choices), b""
         if self.chat:
             self._head["object"] = "chat.completion.chunk"
         async with contextlib.aclosing(self._outputs()) as outputs:
@@ -95,10 +95,14 @@ class Reply:
                     if output is None:
                         waiting -= 1
                         if waiting == 0:
-                            yield b""
+                            yield early
                         continue
                     choice.take(output)
-                    yield self._event(self._chunk(choice, output))
+                    event = self._event(self._chunk(choice, output))
+                    if waiting:
+                        early += event
+                    else:
+                        yield event
                 if self._asked.include_usage:
                     yield self._event({**self._head, "choices": [], "usage": self._usage()})
             except Exception as error:
@@ -107,7 +111,7 @@ class Reply:
                 yield self._event(api_error(error).body)
         yield DONE
 
-    async def _outputs(self) -> AsyncIterator[tuple[Choice, RequestOutput | None]]:
+    async def _outputs(self) -> AsyncGenerator[tuple[Choice, RequestOutput | None], None]:
         """Outputs of all prompts as they come; None once for each prompt that starts."""
         sources = [
             self._one(request, choice) for request, choice in zip(self._asked.requests, self._choices, strict=True)
@@ -119,7 +123,7 @@ class Reply:
 
     async def _one(
         self, request: GenerateRequest, choice: Choice
-    ) -> AsyncIterator[tuple[Choice, RequestOutput | None]]:
+    ) -> AsyncGenerator[tuple[Choice, RequestOutput | None], None]:
         async with contextlib.aclosing(self._client.generate(request)) as items:
             async for item in items:
                 if isinstance(item, RequestStarted):
@@ -176,11 +180,11 @@ class Reply:
         return b"data: " + orjson.dumps(value) + b"\n\n"
 
 
-async def _merged(sources: list[AsyncIterator[Any]]) -> AsyncIterator[Any]:
+async def _merged(sources: list[AsyncGenerator[Any, None]]) -> AsyncGenerator[Any, None]:
     """Items of all sources as they come; the first error ends all."""
     queue: asyncio.Queue[Any] = asyncio.Queue()
 
-    async def pump(source: AsyncIterator[Any]) -> None:
+    async def pump(source: AsyncGenerator[Any, None]) -> None:
         try:
             async for item in source:
                 queue.put_nowait((item, None))

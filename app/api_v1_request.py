@@ -35,6 +35,10 @@ _NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
+    "stop_token_ids": ([],),
+    "bad_words": ([],),
+    "min_tokens": (0,),
+    "use_beam_search": (False,),
 }
 
 
@@ -84,7 +88,7 @@ def prompts(body: dict[str, Any]) -> list[dict[str, Any]]:
     prompt = body.get("prompt")
     if isinstance(prompt, str):
         return [{"prompt": prompt}]
-    if isinstance(prompt, list) and 0 < len(prompt):
+    if isinstance(prompt, list) and prompt:
         if all(type(one) is int for one in prompt):
             return [{"prompt_token_ids": prompt}]
         if len(prompt) > MAX_PROMPTS:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
+
+from .api_errors import ApiError
 
 Result = TypeVar("Result")
 
@@ -24,10 +26,13 @@ class StreamingAnswer(Response):
     the app has one) is set: an ordinary streaming response notices only at its next piece.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes], media_type: str = "text/event-stream") -> None:
-        super().__init__(media_type=media_type, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+    def __init__(self, pieces: AsyncIterator[bytes], first: bytes = b"") -> None:
+        super().__init__(
+            media_type="text/event-stream", headers={"cache-control": "no-store", "x-accel-buffering": "no"}
+        )
         del self.headers["content-length"]
         self._pieces = pieces
+        self._first = first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -38,27 +43,32 @@ class StreamingAnswer(Response):
 
     async def _send_all(self, send: Send) -> None:
         try:
+            if self._first:
+                await send({"type": "http.response.body", "body": self._first, "more_body": True})
             async for piece in self._pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         finally:
             await _close(self._pieces)
 
 
-async def until_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     """The result of ``work``, whose body must have been read; it is cancelled when nobody waits for it any more.
 
     Raises:
-        ClientGone: if the client disconnected or the server is shutting down.
+        ClientGone: if the client disconnected.
+        ApiError: 503 if the server is shutting down.
     """
     task = asyncio.ensure_future(work)
     shutting_down = getattr(request.app.state, "shutting_down", None)
     await _first_of(task, _disconnected(request.receive), _is_set(shutting_down))
     if task.cancelled():
+        if shutting_down is not None and shutting_down.is_set():
+            raise ApiError(503, "The server is shutting down.")
         raise ClientGone
     return task.result()
 
 
-async def _first_of(*work: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
+async def _first_of(*work: Awaitable[Any]) -> None:
     """Run all until one ends, then cancel the others and wait for their end. Errors of the first are raised."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:

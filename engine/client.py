@@ -9,7 +9,8 @@ underneath starts the child and starts it again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ class EngineClient:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def generate(self, request: GenerateRequest) -> AsyncIterator[RequestStarted | RequestOutput]:
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[RequestStarted | RequestOutput, None]:
         """Run one request: ``RequestStarted`` first, then one output an engine step.
 
         The last output carries a finish reason. Requests sent before the engine is ready wait for it; one that is
@@ -253,7 +254,7 @@ class EngineClient:
         again = self._supervisor.last_seq >= 0
         self._supervisor.last_seq += 1
         if again:
-            self._on_events({"events": [_reset_event(self._supervisor.last_seq)]})
+            self._on_events({"events": [reset_event(self._supervisor.last_seq)]})
         held, self._held = self._held, {}
         for request in held.values():
             try:
@@ -289,5 +290,18 @@ class EngineClient:
             future.set_result(message["value"])
 
 
-def _reset_event(seq: int) -> dict[str, Any]:
-    return {"seq": seq, "type": "reset", "blocks": [], "parent": None, "num_tokens": None, "request_id": None}
+def reset_event(seq: int) -> dict[str, Any]:
+    """The event that says: forget what you knew and take a new snapshot."""
+    return {
+        "seq": seq,
+        "time": time.time(),
+        "step": None,
+        "type": "reset",
+        "blocks": [],
+        "ref_counts": [],
+        "states": "",
+        "parent": None,
+        "num_tokens": None,
+        "request_id": None,
+        "labels": {},
+    }

@@ -48,6 +48,7 @@ class WorkerLoop:
         self._commands = commands
         self._send = send
         self._seq_base = seq_base
+        self._last_seq = seq_base
         self._failed_steps = 0
         self._calls: dict[str, Callable[..., Any]] = {
             "snapshot": self._snapshot,
@@ -73,7 +74,7 @@ class WorkerLoop:
             self._handle(self._commands.get())
         if self._engine.has_unfinished():
             self._step()
-        self._send_events()
+            self._send_events()
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -84,6 +85,7 @@ class WorkerLoop:
             self._cancel(command["id"])
         elif command["op"] == "call":
             self._call(command)
+        self._send_events()
 
     def _add(self, fields: dict[str, Any]) -> None:
         try:
@@ -144,9 +146,8 @@ class WorkerLoop:
         return self._engine.probe(self._start(request).prompt_token_ids, salt)
 
     def _reset_cache(self) -> None:
-        if self.running:
-            raise EngineError("The cache cannot be emptied while replies run; stop them or wait for their end.")
-        self._engine.reset_cache()
+        if not self._engine.reset_cache():
+            raise EngineError("The cache cannot be emptied while replies hold blocks; stop them or wait for their end.")
 
     def _snapshot(self) -> dict[str, Any]:
         snapshot = self._engine.snapshot()
@@ -174,9 +175,16 @@ class WorkerLoop:
             running.text.append(output.text)
         if output.finish_reason is not None:
             del self.running[output.request_id]
-            if running.request.remember and output.finish_reason == "stop":
-                self._engine.prompt_builder.remember(running.token_ids, "".join(running.text))
+            if running.request.remember:
+                self._remember(running, output.finish_reason)
         return True
+
+    def _remember(self, running: _Running, finish_reason: str) -> None:
+        """Keep the reply's ids by its text, unless a stop string made the text shorter than the ids."""
+        ids = running.token_ids
+        whole = finish_reason != "stop" or (ids and ids[-1] in self._engine.tokenizer.end_ids)
+        if ids and whole and finish_reason != "error":
+            self._engine.prompt_builder.remember(ids, "".join(running.text))
 
     def _after_failed_step(self, error: Exception) -> list[RequestOutput]:
         """End what ran, so that the engine goes on with an empty table if it can."""
@@ -197,10 +205,11 @@ class WorkerLoop:
     def _send_events(self) -> None:
         events = self._engine.drain_events()
         if events:
+            self._last_seq = events[-1]["seq"] + self._seq_base
             self._send({"type": "events", "events": [self._numbered(event) for event in events]})
 
     def _events_since(self, seq: int) -> list[dict[str, Any]] | None:
-        if seq < self._seq_base:
+        if not self._seq_base <= seq <= self._last_seq:
             return None
         events = self._engine.events_since(seq - self._seq_base)
         return None if events is None else [self._numbered(event) for event in events]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from pagedchat.engine.errors import EngineError, PagedChatError
@@ -46,7 +46,7 @@ class FakeEngineClient:
 
     def __init__(
         self,
-        replies: list[str] | Callable[[GenerateRequest], str] = ("Hello!",),  # type: ignore[assignment]
+        replies: Sequence[str] | Callable[[GenerateRequest], str] = ("Hello!",),
         *,
         delay_s: float = 0.0,
         info: dict[str, Any] | None = None,
@@ -115,7 +115,7 @@ class FakeEngineClient:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def generate(self, request: GenerateRequest) -> AsyncIterator[RequestStarted | RequestOutput]:
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[RequestStarted | RequestOutput, None]:
         self.requests.append(request)
         if self.refuse is not None:
             error, self.refuse = self.refuse, None
@@ -139,7 +139,7 @@ class FakeEngineClient:
 
     async def _steps(
         self, request: GenerateRequest, tokens: list[int], metrics: RequestMetrics, begun: float
-    ) -> AsyncIterator[RequestOutput]:
+    ) -> AsyncGenerator[RequestOutput, None]:
         reply = self._next_reply(request)
         limit = request.params.max_tokens or 1 << 30
         self._emit("stored", request, tokens)
@@ -233,6 +233,8 @@ class FakeEngineClient:
             "step": self._step,
             "type": kind,
             "blocks": list(range(-(-len(tokens) // self.block_size))),
+            "ref_counts": [1] * -(-len(tokens) // self.block_size),
+            "states": "a" * -(-len(tokens) // self.block_size),
             "parent": None,
             "num_tokens": len(tokens),
             "request_id": request.request_id,
@@ -278,9 +280,11 @@ class FakeEngineClient:
         return [
             {
                 "logical": index // size,
-                "physical": None,
-                "ref_count": 0,
                 "num_tokens": len(token_ids[index : index + size]),
+                "block": None,
+                "cached_tokens": 0,
+                "ref_count": 0,
+                "state": "missing",
                 "sharers": [],
             }
             for index in range(0, len(token_ids), size)

@@ -25,6 +25,8 @@ print("Printing while importing must not break the lines.")
 class ByteTokenizer:
     """Ids are the bytes of the text."""
 
+    end_ids = frozenset({END})
+
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
 
@@ -169,5 +171,5 @@ class ScriptedEngine:
     def probe(self, token_ids: list[int], salt: str = "") -> dict[str, Any]:
         return {"prompt_tokens": len(token_ids), "cached_tokens": 0, "to_compute": len(token_ids)}
 
-    def reset_cache(self) -> None:
-        pass
+    def reset_cache(self) -> bool:
+        return not self._running
