@@ -1,0 +1,94 @@
+"""What can go wrong in the session floor, in sentences for the user."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from ..engine.errors import PagedChatError
+
+StoreProblem = Literal["damaged", "newer", "foreign", "readonly", "full", "busy", "unreachable", "other"]
+
+
+class SessionError(PagedChatError):
+    """Something was asked of a chat or a message that it cannot do."""
+
+
+class StoreError(PagedChatError):
+    """The database could not be opened, read or written.
+
+    Attributes:
+        problem: the kind of trouble; "full" and "busy" pass, so that the same write is worth another try.
+    """
+
+    def __init__(self, sentence: str, problem: StoreProblem = "other") -> None:
+        super().__init__(sentence)
+        self.problem: StoreProblem = problem
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the file system into a StoreError that names ``path``."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _from_sqlite(path, error) from error
+    except OSError as error:
+        raise _from_system(path, error) from error
+
+
+def damaged(path: Path, detail: str) -> StoreError:
+    """The error for a file whose content is not a sound database."""
+    return StoreError(
+        f"The chat database {path} is damaged ({detail}); nothing was changed: move the file elsewhere, "
+        f"or put a copy from {path.parent / 'backups'} in its place, and start again.",
+        "damaged",
+    )
+
+
+def _from_sqlite(path: Path, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return damaged(path, str(error))
+    if code == sqlite3.SQLITE_FULL:
+        return _full(path)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreError(
+            f"The chat database {path} is locked by another program; close that program and try again.", "busy"
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return _readonly(path)
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreError(
+            f"The chat database {path} cannot be opened: check that its folder exists and may be written to, "
+            "or choose another one with --data-dir.",
+            "unreachable",
+        )
+    return StoreError(f"The chat database {path} could not be used: {error}; check the disk it lies on.")
+
+
+def _from_system(path: Path, error: OSError) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full(path)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return _readonly(path)
+    reason = error.strerror or str(error)
+    return StoreError(
+        f"The chat database {path} cannot be reached: {reason}; choose another folder with --data-dir.", "unreachable"
+    )
+
+
+def _full(path: Path) -> StoreError:
+    return StoreError(f"The disk that holds {path} is full; free some space, nothing stored so far is lost.", "full")
+
+
+def _readonly(path: Path) -> StoreError:
+    return StoreError(
+        f"The chat database {path} or its folder cannot be written to; change its permissions, "
+        "or choose another folder with --data-dir.",
+        "readonly",
+    )

@@ -1,0 +1,125 @@
+"""The schema, as the steps that led to it.
+
+::
+
+    sessions.head_id ──> messages ──parent_id──> messages ──parent_id──> … root
+                             │
+                             ├─ generations     how a reply came to be, one row for each run
+                             └─ message_tokens  the ids a message has in a prompt, for each model
+
+One truth: a message has one parent, a session has one head. Children, paths and siblings are queries. Every table
+that full-text search may index has an explicit integer key (implicit rowids change in VACUUM).
+"""
+
+from __future__ import annotations
+
+from sqlite_utils import Database, Migrations
+
+from .schema import MIGRATION_SET
+
+migrations = Migrations(MIGRATION_SET)
+
+_SESSIONS = """
+CREATE TABLE sessions (
+    key           INTEGER PRIMARY KEY AUTOINCREMENT,
+    id            TEXT NOT NULL UNIQUE,
+    title         TEXT,              -- NULL until the first message
+    title_by      TEXT,              -- 'words' (of the first message), 'user' or 'model'
+    head_id       TEXT,              -- last message of the branch that is shown
+    system_prompt TEXT,              -- NULL: the template's own; '': an empty turn
+    preset_id     TEXT,
+    model         TEXT,
+    params        TEXT NOT NULL DEFAULT '{}',
+    created_at    TEXT NOT NULL,
+    updated_at    TEXT NOT NULL,
+    pinned        INTEGER NOT NULL DEFAULT 0,
+    archived      INTEGER NOT NULL DEFAULT 0,
+    deleted_at    TEXT,
+    forked_from   TEXT,              -- message id this session was forked at
+    FOREIGN KEY (id, head_id) REFERENCES messages (session_id, id)
+)
+"""
+
+_MESSAGES = """
+CREATE TABLE messages (
+    key         INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    session_id  TEXT NOT NULL REFERENCES sessions (id),
+    parent_id   TEXT,
+    role        TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool')),
+    status      TEXT NOT NULL CHECK (status IN ('streaming', 'done', 'stopped', 'interrupted', 'error')),
+    error       TEXT,
+    hidden      INTEGER NOT NULL DEFAULT 0,   -- a reply that ended without any text
+    replaces_id TEXT,                         -- the head before this reply; where it returns to if this stays empty
+    shown       INTEGER NOT NULL DEFAULT 0,   -- grows each time the head moves here; decides the last-used leaf
+    created_at  TEXT NOT NULL,
+    updated_at  TEXT NOT NULL,
+    deleted_at  TEXT,
+    reasoning   TEXT,
+    content     TEXT NOT NULL DEFAULT '',     -- last: reading the columns before it touches no overflow page
+    UNIQUE (session_id, id),
+    FOREIGN KEY (session_id, parent_id) REFERENCES messages (session_id, id)
+)
+"""
+
+_GENERATIONS = """
+CREATE TABLE generations (
+    message_id        TEXT NOT NULL REFERENCES messages (id),
+    run               INTEGER NOT NULL,      -- 1, then one more for each continuation
+    model             TEXT,
+    model_fingerprint TEXT,
+    params            TEXT NOT NULL,
+    seed              INTEGER,
+    started_at        TEXT NOT NULL,
+    finished_at       TEXT,
+    finish_reason     TEXT,
+    note              TEXT,
+    prompt_tokens     INTEGER,
+    cached_tokens     INTEGER,
+    computed_tokens   INTEGER,
+    completion_tokens INTEGER,
+    queue_s           REAL,
+    prefill_s         REAL,
+    decode_s          REAL,
+    ttft_s            REAL,
+    blocks_new        INTEGER,
+    blocks_shared     INTEGER,
+    blocks_copied     INTEGER,
+    preemptions       INTEGER,
+    PRIMARY KEY (message_id, run)
+) WITHOUT ROWID
+"""
+
+_MESSAGE_TOKENS = """
+CREATE TABLE message_tokens (
+    message_id    TEXT NOT NULL REFERENCES messages (id),
+    fingerprint   TEXT NOT NULL,             -- of the model the ids belong to
+    header_tokens INTEGER NOT NULL DEFAULT 0,-- leading ids of a reply that were its prompt's, not generated
+    token_ids     BLOB NOT NULL,             -- int32, little-endian
+    PRIMARY KEY (message_id, fingerprint)
+)
+"""
+
+_SYSTEM_TOKENS = """
+CREATE TABLE system_tokens (
+    session_id  TEXT NOT NULL REFERENCES sessions (id),
+    fingerprint TEXT NOT NULL,
+    token_ids   BLOB NOT NULL,
+    PRIMARY KEY (session_id, fingerprint)
+)
+"""
+
+_STATE = "CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
+
+_INDEXES = (
+    "CREATE INDEX messages_by_parent ON messages (session_id, parent_id)",
+    "CREATE INDEX messages_streaming ON messages (status) WHERE status = 'streaming'",
+    "CREATE INDEX sessions_by_time ON sessions (pinned DESC, updated_at DESC) WHERE deleted_at IS NULL",
+)
+
+
+@migrations()
+def m001_sessions(db: Database) -> None:
+    """Sessions, the message tree, generations and token ids."""
+    for statement in (_SESSIONS, _MESSAGES, _GENERATIONS, _MESSAGE_TOKENS, _SYSTEM_TOKENS, _STATE, *_INDEXES):
+        db.execute(statement)

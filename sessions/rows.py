@@ -1,0 +1,167 @@
+"""What the store hands out: sessions, messages and how replies came to be, as plain values."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from array import array
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+Status = Literal["streaming", "done", "stopped", "interrupted", "error"]
+
+INTERRUPTED = "This reply was cut off because pagedchat ended while it was being written."
+
+
+@dataclass(slots=True)
+class Session:
+    """One chat. ``system_prompt`` None is the template's own, "" a real empty turn; ``params`` holds overrides only."""
+
+    id: str
+    title: str | None
+    title_by: str | None
+    head_id: str | None
+    system_prompt: str | None
+    model: str | None
+    params: dict[str, Any]
+    created_at: str
+    updated_at: str
+    pinned: bool
+    archived: bool
+    deleted_at: str | None
+
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> Session:
+        """Read a row of ``sessions``; parameters that are not an object read as none."""
+        values = {name: row[name] for name in _SESSION_FIELDS}
+        values["params"] = _object(values["params"])
+        values["pinned"], values["archived"] = bool(values["pinned"]), bool(values["archived"])
+        return cls(**values)
+
+
+@dataclass(slots=True)
+class Generation:
+    """One run of the model for a reply. Times in seconds, sizes in tokens or blocks."""
+
+    message_id: str
+    run: int = 1
+    model: str | None = None
+    model_fingerprint: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    started_at: str = ""
+    finished_at: str | None = None
+    finish_reason: str | None = None
+    note: str | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    computed_tokens: int | None = None
+    completion_tokens: int | None = None
+    queue_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    ttft_s: float | None = None
+    blocks_new: int | None = None
+    blocks_shared: int | None = None
+    blocks_copied: int | None = None
+    preemptions: int | None = None
+
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> Generation:
+        """Read a row of ``generations``."""
+        values = {name: row[name] for name in GENERATION_FIELDS}
+        values["params"] = _object(values["params"])
+        return cls(**values)
+
+
+@dataclass(slots=True)
+class Message:
+    """One node of a session's tree.
+
+    Attributes:
+        hidden: a reply that ended without any text; no path or sibling list names it.
+        siblings: ids of the visible messages under the same parent, in the order they were made.
+        generation: the last run, of a reply that has been started by a model.
+    """
+
+    id: str
+    session_id: str
+    parent_id: str | None
+    role: Role
+    content: str
+    status: Status
+    error: str | None
+    hidden: bool
+    replaces_id: str | None
+    created_at: str
+    siblings: list[str] = field(default_factory=list)
+    generation: Generation | None = None
+
+    @classmethod
+    def from_row(cls, row: sqlite3.Row) -> Message:
+        """Read a row of ``messages``."""
+        values = {name: row[name] for name in _MESSAGE_FIELDS}
+        values["hidden"] = bool(values["hidden"])
+        return cls(**values)
+
+
+@dataclass(slots=True)
+class ReplyTokens:
+    """Token ids that a run brought, to be stored with what it wrote.
+
+    Attributes:
+        fingerprint: the model they belong to.
+        header_tokens: leading ids of ``token_ids`` that are the reply's header, not generated.
+        token_ids: the reply in a prompt: header and generated ids; empty to store none.
+        segments: message id -> ids it had in the prompt, for messages that came without.
+        system_prompt, system_ids: the system turn of that prompt, if it had one.
+    """
+
+    fingerprint: str
+    header_tokens: int = 0
+    token_ids: bytes = b""
+    segments: dict[str, bytes] = field(default_factory=dict)
+    system_prompt: str | None = None
+    system_ids: bytes = b""
+
+
+@dataclass(slots=True)
+class PromptPath:
+    """A branch as a prompt needs it: the session's settings, the messages from the root down, and their known ids."""
+
+    session: Session
+    messages: list[Message]
+    token_ids: dict[str, list[int]]
+    system_ids: list[int] | None
+
+
+_SESSION_FIELDS = tuple(one.name for one in fields(Session))
+_MESSAGE_FIELDS = tuple(one.name for one in fields(Message) if one.name not in ("siblings", "generation"))
+GENERATION_FIELDS = tuple(one.name for one in fields(Generation))
+
+
+def pack(token_ids: array[int] | list[int]) -> bytes:
+    """Token ids as int32, little-endian."""
+    values = array("i", token_ids)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()
+
+
+def unpack(blob: bytes) -> list[int]:
+    """The inverse of ``pack``."""
+    values = array("i")
+    values.frombytes(blob[: len(blob) - len(blob) % values.itemsize])
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tolist()
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

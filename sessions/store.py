@@ -1,0 +1,255 @@
+"""Rows on disk: every session, every message of its tree, and how each reply came to be.
+
+Two connections: one writes, behind a lock, with ``BEGIN IMMEDIATE``; one reads, and is never kept waiting by a writer
+(WAL). Calls block; the chat service makes them from threads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import tree, turns
+from .connection import Connection
+from .errors import SessionError, explained
+from .ids import new_id, now
+from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
+from .schema import connect, open_database
+
+_CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at")
+_LAST_SESSION = "last_session"
+
+
+class SessionStore:
+    """The database of one data folder.
+
+    Attributes:
+        path: the file, mode 0600.
+    """
+
+    def __init__(self, path: str | Path, *, busy_timeout_s: float = 10.0) -> None:
+        """Open ``path``, creating or migrating it as needed.
+
+        Args:
+            busy_timeout_s: how long a write waits for another program's lock.
+
+        Raises:
+            StoreError: damaged, newer, another program's, read-only, full or locked; the file is left as it was.
+        """
+        self.path = Path(path)
+        self._writer = Connection(open_database(self.path, busy_timeout_s=busy_timeout_s), self.path)
+        try:
+            with explained(self.path):
+                raw = connect(self.path, busy_timeout_s=busy_timeout_s, read_only=True)
+        except BaseException:
+            self._writer.close()
+            raise
+        self._reader = Connection(raw, self.path)
+
+    @property
+    def commits(self) -> int:
+        """Transactions committed since it was opened."""
+        return self._writer.commits
+
+    def close(self) -> None:
+        """Close both connections; SQLite folds the log into the file."""
+        self._reader.close()
+        self._writer.close()
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    def create_session(self, system_prompt: str | None, params: dict[str, Any], model: str | None) -> Session:
+        """A new, empty session."""
+        session_id, time_now = new_id(), now()
+        with self._writer.transaction(durable=True) as connection:
+            connection.execute(
+                "INSERT INTO sessions (id, system_prompt, params, model, created_at, updated_at) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                [session_id, system_prompt, json.dumps(params), model, time_now, time_now],
+            )
+            return turns.session(connection, session_id)
+
+    def sessions(self) -> list[Session]:
+        """Sessions that are not deleted: pinned ones first, then the latest."""
+        with self._reader.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM sessions WHERE deleted_at IS NULL ORDER BY pinned DESC, updated_at DESC, key DESC"
+            )
+            return [Session.from_row(row) for row in rows]
+
+    def session(self, session_id: str) -> Session:
+        """One session.
+
+        Raises:
+            SessionError: there is none, or it is deleted.
+        """
+        with self._reader.reading() as connection:
+            return turns.session(connection, session_id)
+
+    def change_session(self, session_id: str, **changes: Any) -> Session:
+        """Set columns of a session, deleted ones too. A changed system prompt drops the ids that hold the old one.
+
+        Raises:
+            SessionError: there is no such session.
+        """
+        assert changes and set(changes) <= set(_CHANGEABLE)
+        if "params" in changes:
+            changes["params"] = json.dumps(changes["params"])
+        with self._writer.transaction(durable=True) as connection:
+            row = connection.execute("SELECT * FROM sessions WHERE id = ?", [session_id]).fetchone()
+            if row is None:
+                raise SessionError("This chat does not exist any more; open another one from the list.")
+            if "system_prompt" in changes and changes["system_prompt"] != row["system_prompt"]:
+                turns.forget_system_tokens(connection, session_id)
+            columns = ", ".join(f"{name} = ?" for name in changes)
+            connection.execute(f"UPDATE sessions SET {columns} WHERE id = ?", [*changes.values(), session_id])
+            row = connection.execute("SELECT * FROM sessions WHERE id = ?", [session_id]).fetchone()
+            return Session.from_row(row)
+
+    def remember_last(self, session_id: str) -> None:
+        """Note the session that is shown, for the next start."""
+        if self.last_session_id() == session_id:
+            return
+        with self._writer.transaction(durable=False) as connection:
+            connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [_LAST_SESSION, session_id])
+
+    def last_session_id(self) -> str | None:
+        """The session shown last, else the latest one; None if there is none."""
+        with self._reader.reading() as connection:
+            row = connection.execute(
+                "SELECT id FROM sessions LEFT JOIN state ON state.key = ? AND state.value = sessions.id "
+                "WHERE deleted_at IS NULL ORDER BY state.value IS NULL, updated_at DESC, sessions.key DESC LIMIT 1",
+                [_LAST_SESSION],
+            ).fetchone()
+            return row[0] if row else None
+
+    # -- reading the tree -------------------------------------------------------------------------------------------
+
+    def message(self, message_id: str) -> Message:
+        """One message, hidden ones too.
+
+        Raises:
+            SessionError: there is none.
+        """
+        with self._reader.reading() as connection:
+            return turns.message(connection, message_id)
+
+    def shown_branch(self, session_id: str) -> tuple[Session, list[Message]]:
+        """A session and its messages from the root to the head.
+
+        Raises:
+            SessionError: there is no such session.
+        """
+        with self._reader.reading() as connection:
+            found = turns.session(connection, session_id)
+            return found, tree.path(connection, found.head_id) if found.head_id else []
+
+    def prompt_path(self, message_id: str, fingerprint: str) -> PromptPath:
+        """The branch that ends at ``message_id``, with the ids its messages had in prompts of that model."""
+        with self._reader.reading() as connection:
+            last = turns.message(connection, message_id)
+            found = turns.session(connection, last.session_id)
+            ids = {one: unpack(blob) for one, blob in tree.token_ids(connection, message_id, fingerprint) if blob}
+            query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
+            row = connection.execute(query, [found.id, fingerprint]).fetchone()
+            return PromptPath(found, tree.path(connection, message_id), ids, unpack(row[0]) if row else None)
+
+    def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
+        """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.
+
+        Raises:
+            SessionError: there is no such session, or the message is not in it.
+        """
+        last_id = message_id or self.session(session_id).head_id
+        if last_id is None:
+            return []
+        path = self.prompt_path(last_id, fingerprint)
+        if path.session.id != session_id:
+            raise SessionError("This message is not in this chat.")
+        if path.session.system_prompt is not None and path.system_ids is None:
+            return []
+        tokens = list(path.system_ids or []) if path.session.system_prompt is not None else []
+        for one in path.messages:
+            if one.content and one.id not in path.token_ids:
+                break
+            tokens += path.token_ids.get(one.id, [])
+        return tokens
+
+    # -- writing the tree -------------------------------------------------------------------------------------------
+
+    def add_question(self, session_id: str, parent_id: str | None, text: str) -> tuple[Session, Message, Message]:
+        """A user message and the row of its reply: (session, question, reply). See ``turns.add_question``."""
+        with self._writer.transaction(durable=True) as connection:
+            reply_id = turns.add_question(connection, session_id, parent_id, text)
+            reply = turns.message(connection, reply_id)
+            assert reply.parent_id is not None
+            return turns.session(connection, session_id), turns.message(connection, reply.parent_id), reply
+
+    def add_reply(self, message_id: str) -> tuple[Session, Message]:
+        """The row of another reply. See ``turns.add_reply``."""
+        return self._add(turns.add_reply, message_id)
+
+    def resume_reply(self, message_id: str) -> tuple[Session, Message]:
+        """Open a reply that was cut off. See ``turns.resume_reply``."""
+        return self._add(turns.resume_reply, message_id)
+
+    def add_edit(self, message_id: str, text: str) -> tuple[Session, Message, Message | None]:
+        """A sibling with another text: (session, sibling, reply to come or None). See ``turns.add_edit``."""
+        with self._writer.transaction(durable=True) as connection:
+            edited_id, reply_id = turns.add_edit(connection, message_id, text)
+            edited = turns.message(connection, edited_id)
+            reply = turns.message(connection, reply_id) if reply_id else None
+            return turns.session(connection, edited.session_id), edited, reply
+
+    def select(self, message_id: str) -> tuple[str, str]:
+        """Show the branch through a message, down to its last-used leaf: (session id, head id).
+
+        Raises:
+            SessionError: there is no such message, or it is hidden.
+        """
+        with self._writer.transaction(durable=True) as connection:
+            target = turns.message(connection, message_id)
+            if target.hidden:
+                raise SessionError("This reply ended without any text, so there is nothing to show.")
+            leaf = tree.last_leaf(connection, target)
+            turns.move_head(connection, target.session_id, leaf)
+            return target.session_id, leaf
+
+    def save_partial(
+        self, reply_id: str, content: str, generation: Generation | None = None, tokens: ReplyTokens | None = None
+    ) -> None:
+        """What a running reply has so far; survives a killed process."""
+        with self._writer.transaction(durable=False) as connection:
+            turns.write_reply(connection, reply_id, content, generation, tokens)
+
+    def finish_reply(
+        self,
+        reply_id: str,
+        content: str,
+        status: Status,
+        error: str | None = None,
+        generation: Generation | None = None,
+        tokens: ReplyTokens | None = None,
+    ) -> tuple[Message, str | None]:
+        """Store a reply's end: (reply, the session's new head if it moved back because there is no text)."""
+        with self._writer.transaction(durable=True) as connection:
+            turns.write_reply(connection, reply_id, content, generation, tokens)
+            head_id = turns.end_reply(connection, reply_id, status, error)
+            reply = tree.message(connection, reply_id)
+            assert reply is not None
+            return reply, head_id
+
+    def interrupt_running(self) -> int:
+        """Mark replies that an earlier process left running as interrupted; returns how many there were."""
+        with self._reader.reading() as connection:
+            if connection.execute("SELECT 1 FROM messages WHERE status = 'streaming'").fetchone() is None:
+                return 0
+        with self._writer.transaction(durable=True) as connection:
+            return turns.interrupt_running(connection)
+
+    def _add(self, write: Callable[..., str], message_id: str) -> tuple[Session, Message]:
+        with self._writer.transaction(durable=True) as connection:
+            reply = turns.message(connection, write(connection, message_id))
+            return turns.session(connection, reply.session_id), reply

@@ -1,0 +1,110 @@
+"""Questions about a message tree, answered in SQL. Reads only; every function takes an open connection.
+
+A message has one ``parent_id``; everything else follows from it: the path to the root, the siblings, the leaf that
+was used last below a message.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from .rows import Generation, Message
+
+_PATH = """
+WITH RECURSIVE path (id, depth) AS (
+    SELECT id, 0 FROM messages WHERE id = :id
+    UNION ALL
+    SELECT m.parent_id, path.depth + 1 FROM path JOIN messages m ON m.id = path.id WHERE m.parent_id IS NOT NULL
+)
+"""
+
+_LAST_LEAF = """
+WITH RECURSIVE below (id, shown) AS (
+    SELECT id, shown FROM messages WHERE id = :id
+    UNION ALL
+    SELECT m.id, m.shown FROM below JOIN messages m
+        ON m.session_id = :session AND m.parent_id = below.id WHERE m.hidden = 0
+)
+SELECT id FROM below
+WHERE NOT EXISTS (
+    SELECT 1 FROM messages c WHERE c.session_id = :session AND c.parent_id = below.id AND c.hidden = 0
+)
+ORDER BY shown DESC, id DESC LIMIT 1
+"""
+
+_LAST_RUN = "SELECT * FROM generations WHERE message_id = ? ORDER BY run DESC LIMIT 1"
+
+
+def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
+    """One message with its siblings and its last run."""
+    row = connection.execute("SELECT * FROM messages WHERE id = ?", [message_id]).fetchone()
+    if row is None:
+        return None
+    found = Message.from_row(row)
+    found.siblings = siblings(connection, found)
+    run = connection.execute(_LAST_RUN, [message_id]).fetchone()
+    found.generation = Generation.from_row(run) if run else None
+    return found
+
+
+def siblings(connection: sqlite3.Connection, message: Message) -> list[str]:
+    """Ids of the visible messages under ``message``'s parent, oldest first."""
+    rows = connection.execute(
+        "SELECT id FROM messages WHERE session_id = ? AND parent_id IS ? AND hidden = 0 ORDER BY key",
+        [message.session_id, message.parent_id],
+    )
+    return [row[0] for row in rows]
+
+
+def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
+    """Messages from the root to ``message_id``, each with siblings and last run; empty if there is no such message."""
+    rows = connection.execute(
+        _PATH + "SELECT m.* FROM path JOIN messages m ON m.id = path.id ORDER BY path.depth DESC", {"id": message_id}
+    )
+    found = [Message.from_row(row) for row in rows]
+    groups: dict[str | None, list[str]] = {}
+    for parent_id, one in connection.execute(
+        _PATH + "SELECT s.parent_id, s.id FROM path JOIN messages m ON m.id = path.id "
+        "JOIN messages s ON s.session_id = m.session_id AND s.parent_id IS m.parent_id "
+        "WHERE s.hidden = 0 ORDER BY s.key",
+        {"id": message_id},
+    ):
+        groups.setdefault(parent_id, []).append(one)
+    runs = {
+        row["message_id"]: Generation.from_row(row)
+        for row in connection.execute(
+            _PATH + "SELECT g.* FROM path JOIN generations g ON g.message_id = path.id ORDER BY g.run",
+            {"id": message_id},
+        )
+    }
+    for one in found:
+        one.siblings = groups.get(one.parent_id, [])
+        one.generation = runs.get(one.id)
+    return found
+
+
+def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> list[tuple[str, bytes | None]]:
+    """(message id, packed ids or None) from the root to ``message_id``, for one model."""
+    rows = connection.execute(
+        _PATH + "SELECT path.id, t.token_ids FROM path LEFT JOIN message_tokens t "
+        "ON t.message_id = path.id AND t.fingerprint = :fingerprint ORDER BY path.depth DESC",
+        {"id": message_id, "fingerprint": fingerprint},
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def last_leaf(connection: sqlite3.Connection, message: Message) -> str:
+    """Of the visible leaves at or below ``message``, the one that was shown last."""
+    return connection.execute(_LAST_LEAF, {"id": message.id, "session": message.session_id}).fetchone()[0]
+
+
+def is_on_path(connection: sqlite3.Connection, message_id: str, leaf_id: str | None) -> bool:
+    """Whether ``message_id`` is ``leaf_id`` or above it."""
+    query = _PATH + "SELECT 1 FROM path WHERE id = :wanted"
+    return connection.execute(query, {"id": leaf_id, "wanted": message_id}).fetchone() is not None
+
+
+def has_children(connection: sqlite3.Connection, message: Message) -> bool:
+    """Whether any message, hidden ones too, lies under ``message``."""
+    query = "SELECT 1 FROM messages WHERE session_id = ? AND parent_id = ? LIMIT 1"
+    return connection.execute(query, [message.session_id, message.id]).fetchone() is not None

@@ -1,0 +1,289 @@
+"""Writes to the message tree. Every function runs inside an open transaction and names session and message.
+
+Rows are only ever added or completed, never removed: an edit and a regenerated reply are siblings of what they
+replace. The head moves to a reply when its row is made; a reply that ends without any text is hidden, and the head
+goes back to where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from dataclasses import asdict
+
+from . import tree
+from .errors import SessionError
+from .ids import new_id, now
+from .rows import GENERATION_FIELDS, INTERRUPTED, Generation, Message, ReplyTokens, Role, Session, Status
+from .titles import title_from
+
+REFUSED = "refused"
+"""Finish reason of a reply whose prompt the engine would not take."""
+
+_UPSERT_GENERATION = (
+    f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
+    f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
+)
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> Session:
+    """A session that is not deleted.
+
+    Raises:
+        SessionError: if there is none.
+    """
+    row = connection.execute("SELECT * FROM sessions WHERE id = ?", [session_id]).fetchone()
+    if row is None or row["deleted_at"] is not None:
+        raise SessionError("This chat does not exist any more; open another one from the list.")
+    return Session.from_row(row)
+
+
+def message(connection: sqlite3.Connection, message_id: str) -> Message:
+    """A message of a session that is not deleted.
+
+    Raises:
+        SessionError: if there is none.
+    """
+    found = tree.message(connection, message_id)
+    if found is None:
+        raise SessionError("This message does not exist; reload the page to see the chat as it is.")
+    session(connection, found.session_id)
+    return found
+
+
+def add_question(connection: sqlite3.Connection, session_id: str, parent_id: str | None, text: str) -> str:
+    """A user message under ``parent_id`` (None: a first message) and an empty reply under it; returns the reply's id.
+
+    A reply without text is no parent: the message goes where that reply's question is, or, if the engine refused
+    that question, takes its place beside it.
+
+    Raises:
+        SessionError: the parent is of another session or still being written.
+    """
+    chat = session(connection, session_id)
+    if parent_id is not None:
+        parent_id = _usable_parent(connection, session_id, parent_id)
+    user_id = _insert(connection, session_id, parent_id, "user", text, "done")
+    if chat.title is None:
+        connection.execute(
+            "UPDATE sessions SET title = ?, title_by = 'words' WHERE id = ?", [title_from(text), session_id]
+        )
+    return _start_reply(connection, session_id, user_id, None)
+
+
+def add_reply(connection: sqlite3.Connection, message_id: str) -> str:
+    """Another reply: beside ``message_id`` if that is a reply, under it if it is a question; returns its id.
+
+    Raises:
+        SessionError: there is no question to answer.
+    """
+    target = message(connection, message_id)
+    question = target.id if target.role == "user" else target.parent_id
+    if question is None or target.role not in ("user", "assistant"):
+        raise SessionError("There is no question above this message to reply to.")
+    replaced = _shown_at(connection, target)
+    if _is_empty(target):
+        _hide(connection, target.id)
+        replaced = None
+    return _start_reply(connection, target.session_id, question, replaced)
+
+
+def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tuple[str, str | None]:
+    """A sibling with another text; under an edited question also a reply to come. Returns (sibling, reply or None).
+
+    Raises:
+        SessionError: the message is still being written.
+    """
+    target = message(connection, message_id)
+    if target.status == "streaming":
+        raise SessionError("This reply is still being written; stop it before editing it.")
+    edited = _insert(connection, target.session_id, target.parent_id, target.role, text, "done")
+    if _is_empty(target):
+        _hide(connection, target.id)
+    if target.role == "user":
+        return edited, _start_reply(connection, target.session_id, edited, None)
+    move_head(connection, target.session_id, edited)
+    _touch(connection, target.session_id)
+    return edited, None
+
+
+def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
+    """Open a reply that was cut off, to be written further; returns its id.
+
+    If messages follow it, they stay under it as it is, and a copy beside it is continued.
+
+    Raises:
+        SessionError: the reply is complete, empty or still being written.
+    """
+    target = message(connection, message_id)
+    cut_off = target.status in ("stopped", "interrupted", "error") or (
+        target.generation is not None and target.generation.finish_reason == "length"
+    )
+    if target.role != "assistant" or target.status == "streaming" or not cut_off or not target.content:
+        raise SessionError("Only a reply that was cut off can be continued; regenerate it for another one.")
+    if tree.has_children(connection, target):
+        replaced = _shown_at(connection, target)
+        copy = _insert(connection, target.session_id, target.parent_id, "assistant", target.content, "streaming")
+        connection.execute("UPDATE messages SET replaces_id = ? WHERE id = ?", [replaced, copy])
+        connection.execute(
+            "INSERT INTO message_tokens SELECT ?, fingerprint, header_tokens, token_ids FROM message_tokens "
+            "WHERE message_id = ?",
+            [copy, target.id],
+        )
+    else:
+        copy = target.id
+        connection.execute("UPDATE messages SET status = 'streaming', error = NULL WHERE id = ?", [copy])
+    move_head(connection, target.session_id, copy)
+    _touch(connection, target.session_id)
+    return copy
+
+
+def write_reply(
+    connection: sqlite3.Connection,
+    reply_id: str,
+    content: str,
+    generation: Generation | None,
+    tokens: ReplyTokens | None,
+) -> None:
+    """What a running reply has brought so far; replaces what was stored of it."""
+    connection.execute(
+        "UPDATE messages SET content = ?, updated_at = ? WHERE id = ? AND status = 'streaming'",
+        [content, now(), reply_id],
+    )
+    if generation is not None:
+        connection.execute(_UPSERT_GENERATION, {**asdict(generation), "params": json.dumps(generation.params)})
+    if tokens is not None:
+        _write_tokens(connection, reply_id, tokens)
+
+
+def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, error: str | None) -> str | None:
+    """Close a running reply; returns the session's new head if it moved because the reply has no text."""
+    reply = tree.message(connection, reply_id)
+    if reply is None or reply.status != "streaming":
+        return None
+    connection.execute(
+        "UPDATE messages SET status = ?, error = ?, updated_at = ? WHERE id = ?", [status, error, now(), reply_id]
+    )
+    explains_itself = status == "error" and error is not None and reply.replaces_id is None
+    if reply.content or explains_itself:
+        return None
+    _hide(connection, reply_id)
+    head_id = connection.execute("SELECT head_id FROM sessions WHERE id = ?", [reply.session_id]).fetchone()[0]
+    if head_id != reply_id:
+        return None
+    back = reply.replaces_id or reply.parent_id
+    if back is not None:
+        move_head(connection, reply.session_id, back)
+    return back
+
+
+def interrupt_running(connection: sqlite3.Connection) -> int:
+    """Close every reply that a process which is gone left running; returns how many there were."""
+    running = [row[0] for row in connection.execute("SELECT id FROM messages WHERE status = 'streaming'")]
+    for reply_id in running:
+        end_reply(connection, reply_id, "interrupted", INTERRUPTED)
+    return len(running)
+
+
+def move_head(connection: sqlite3.Connection, session_id: str, message_id: str) -> None:
+    """Show the branch that ends at ``message_id``."""
+    shown = connection.execute(
+        "SELECT m.shown FROM sessions s JOIN messages m ON m.id = s.head_id WHERE s.id = ?", [session_id]
+    ).fetchone()
+    latest = max(time.time_ns() // 1000, shown[0] + 1 if shown else 0)
+    connection.execute("UPDATE sessions SET head_id = ? WHERE id = ?", [message_id, session_id])
+    connection.execute("UPDATE messages SET shown = ? WHERE id = ?", [latest, message_id])
+
+
+def forget_system_tokens(connection: sqlite3.Connection, session_id: str) -> None:
+    """Drop the ids that hold the system turn: its own, and those of first messages, which carry a template's default."""
+    connection.execute("DELETE FROM system_tokens WHERE session_id = ?", [session_id])
+    connection.execute(
+        "DELETE FROM message_tokens WHERE message_id IN "
+        "(SELECT id FROM messages WHERE session_id = ? AND parent_id IS NULL)",
+        [session_id],
+    )
+
+
+def _start_reply(connection: sqlite3.Connection, session_id: str, question_id: str, replaced: str | None) -> str:
+    reply_id = _insert(connection, session_id, question_id, "assistant", "", "streaming")
+    connection.execute("UPDATE messages SET replaces_id = ? WHERE id = ?", [replaced, reply_id])
+    move_head(connection, session_id, reply_id)
+    _touch(connection, session_id)
+    return reply_id
+
+
+def _insert(
+    connection: sqlite3.Connection, session_id: str, parent_id: str | None, role: Role, content: str, status: Status
+) -> str:
+    message_id, time_now = new_id(), now()
+    connection.execute(
+        "INSERT INTO messages (id, session_id, parent_id, role, content, status, created_at, updated_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [message_id, session_id, parent_id, role, content, status, time_now, time_now],
+    )
+    return message_id
+
+
+def _usable_parent(connection: sqlite3.Connection, session_id: str, parent_id: str) -> str | None:
+    parent = tree.message(connection, parent_id)
+    if parent is None or parent.session_id != session_id:
+        raise SessionError("The message this one answers is not in this chat; reload the page to see it as it is.")
+    if parent.status == "streaming":
+        raise SessionError("The reply above is still being written; wait for its end or stop it, then send again.")
+    if not _is_empty(parent):
+        return parent.id
+    _hide(connection, parent.id)
+    refused = parent.generation is not None and parent.generation.finish_reason == REFUSED
+    question = tree.message(connection, parent.parent_id) if refused and parent.parent_id else None
+    return question.parent_id if question else parent.parent_id
+
+
+def _shown_at(connection: sqlite3.Connection, target: Message) -> str | None:
+    """The leaf that shows ``target``'s branch now, to return to; None if nothing lies there yet."""
+    head_id = connection.execute("SELECT head_id FROM sessions WHERE id = ?", [target.session_id]).fetchone()[0]
+    on_path = head_id is not None and tree.is_on_path(connection, target.id, head_id)
+    leaf = head_id if on_path else tree.last_leaf(connection, target)
+    return None if leaf == target.id and target.role == "user" else leaf
+
+
+def _is_empty(reply: Message) -> bool:
+    return reply.role == "assistant" and reply.content == "" and reply.status != "streaming"
+
+
+def _hide(connection: sqlite3.Connection, message_id: str) -> None:
+    connection.execute("UPDATE messages SET hidden = 1 WHERE id = ?", [message_id])
+
+
+def _touch(connection: sqlite3.Connection, session_id: str) -> None:
+    connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", [now(), session_id])
+
+
+def _write_tokens(connection: sqlite3.Connection, reply_id: str, tokens: ReplyTokens) -> None:
+    put = (
+        "INSERT INTO message_tokens (message_id, fingerprint, header_tokens, token_ids) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET token_ids = excluded.token_ids, "
+        "header_tokens = max(header_tokens, excluded.header_tokens)"
+    )
+    if tokens.token_ids:
+        connection.execute(put, [reply_id, tokens.fingerprint, tokens.header_tokens, tokens.token_ids])
+    else:
+        connection.execute(
+            "DELETE FROM message_tokens WHERE message_id = ? AND fingerprint = ?", [reply_id, tokens.fingerprint]
+        )
+    if not tokens.segments:
+        return
+    session_id, system_prompt = connection.execute(
+        "SELECT s.id, s.system_prompt FROM messages m JOIN sessions s ON s.id = m.session_id WHERE m.id = ?", [reply_id]
+    ).fetchone()
+    same_system = system_prompt == tokens.system_prompt
+    for message_id, token_ids in tokens.segments.items():
+        root = connection.execute("SELECT parent_id IS NULL FROM messages WHERE id = ?", [message_id]).fetchone()[0]
+        if same_system or not root:
+            connection.execute(put, [message_id, tokens.fingerprint, 0, token_ids])
+    if same_system and tokens.system_ids:
+        connection.execute(
+            "INSERT OR REPLACE INTO system_tokens (session_id, fingerprint, token_ids) VALUES (?, ?, ?)",
+            [session_id, tokens.fingerprint, tokens.system_ids],
+        )

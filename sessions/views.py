@@ -1,0 +1,86 @@
+"""Sessions and messages as the page gets them: plain dictionaries, ready for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .rows import Generation, Message, Session
+from .titles import UNTITLED
+
+View = dict[str, Any]
+
+PARAM_NAMES = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed", "stop")
+FALLBACK_SAMPLING: dict[str, Any] = {"temperature": 0.2, "top_p": 0.9}
+REPLY_LIMIT = 1024
+"""Tokens of a reply before it waits for Continue."""
+
+_GENERATION_SHOWN = (
+    "model",
+    "prompt_tokens",
+    "cached_tokens",
+    "computed_tokens",
+    "completion_tokens",
+    "queue_s",
+    "prefill_s",
+    "decode_s",
+    "ttft_s",
+    "finish_reason",
+    "preemptions",
+    "blocks_new",
+    "blocks_shared",
+    "blocks_copied",
+    "seed",
+    "note",
+)
+
+
+def effective_params(overrides: dict[str, Any], model_defaults: dict[str, Any]) -> dict[str, Any]:
+    """Sampling of a session: its own choices over the model's defaults (or ours where the model names none)."""
+    known = {name: value for name, value in model_defaults.items() if name in PARAM_NAMES and value is not None}
+    return {"max_tokens": REPLY_LIMIT, **(known or FALLBACK_SAMPLING), **overrides}
+
+
+def session_view(session: Session, model_defaults: dict[str, Any], *, running: bool) -> View:
+    """A session: ``params`` as they act, ``own_params`` those chosen for it, ``running`` while a reply is written."""
+    return {
+        "id": session.id,
+        "title": session.title or UNTITLED,
+        "head_id": session.head_id,
+        "system_prompt": session.system_prompt,
+        "params": effective_params(session.params, model_defaults),
+        "own_params": session.params,
+        "model": session.model,
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "pinned": session.pinned,
+        "archived": session.archived,
+        "deleted_at": session.deleted_at,
+        "running": running,
+    }
+
+
+def message_view(message: Message) -> View:
+    """A message with its place among its siblings (1-based; 0 when it is hidden) and how it came to be."""
+    place = message.siblings.index(message.id) + 1 if message.id in message.siblings else 0
+    return {
+        "id": message.id,
+        "session_id": message.session_id,
+        "parent_id": message.parent_id,
+        "role": message.role,
+        "content": message.content,
+        "status": message.status,
+        "created_at": message.created_at,
+        "error": message.error,
+        "hidden": message.hidden,
+        "siblings": message.siblings,
+        "sibling_index": place,
+        "generation": generation_view(message.generation) if message.generation else None,
+    }
+
+
+def generation_view(generation: Generation) -> View:
+    """How a reply came to be; ``tokens_per_second`` counts from the first token on."""
+    view: View = {name: getattr(generation, name) for name in _GENERATION_SHOWN}
+    tokens, seconds = generation.completion_tokens, generation.decode_s
+    view["tokens_per_second"] = (tokens - 1) / seconds if tokens and tokens > 1 and seconds else None
+    return view
