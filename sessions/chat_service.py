@@ -25,6 +25,9 @@ from .store import SessionStore
 from .views import View, message_view, session_view
 
 _STOP_WAIT_S = 2.0
+_READS = 5
+"""How often ``open`` reads again when something changed meanwhile: followers must not get a state older than events."""
+
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -52,6 +55,7 @@ class ChatService:
         self._writing = ThreadPoolExecutor(1, "chat-writer")
         self._reading = ThreadPoolExecutor(1, "chat-reader")
         self._closed = False
+        self._changes = 0
         store.interrupt_running()
 
     def subscribe(self, callback: Callable[[View], None]) -> Callable[[], None]:
@@ -115,7 +119,11 @@ class ChatService:
 
     async def open(self, session_id: str) -> View:
         """{"session", "messages"}: a chat and its shown branch, running replies with all their text so far."""
-        session, messages = await self._read(self.store.shown_branch, session_id)
+        for _ in range(_READS):
+            changes = self._changes
+            session, messages = await self._read(self.store.shown_branch, session_id)
+            if changes == self._changes:
+                break
         self._background(self._remember_last(session_id))
         seen = [self._jobs[one.id].overlay(one) if one.id in self._jobs else one for one in messages]
         return {"session": self._session_view(session), "messages": [message_view(one) for one in seen]}
@@ -276,10 +284,12 @@ class ChatService:
 
     def _tell_message(self, message: Message) -> View:
         view = message_view(message)
+        self._changes += 1
         self._followers.tell({"type": "message", "message": view})
         return view
 
     def _tell_head(self, session_id: str, head_id: str) -> None:
+        self._changes += 1
         self._followers.tell({"type": "head", "session_id": session_id, "head_id": head_id})
 
     async def _write(self, call: Callable[..., _T], *arguments: Any) -> _T:

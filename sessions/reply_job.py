@@ -147,6 +147,7 @@ class ReplyJob:
         if self.generated.is_set():
             return
         self._wish = self._wish or wish
+        await asyncio.sleep(0)  # a task that is cancelled before its first step would never run its end
         if self._started and self._generation is not None:
             request_id = f"{self.message.id}-{self._generation.run}"
             with contextlib.suppress(TimeoutError, PagedChatError):

@@ -9,6 +9,7 @@ migrate one after the other.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from datetime import UTC, datetime
@@ -69,7 +70,8 @@ def _create_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     if os.name == "posix" and path.stat().st_mode & 0o777 != 0o600:
-        os.chmod(path, 0o600)
+        with contextlib.suppress(PermissionError):
+            os.chmod(path, 0o600)
 
 
 def _header_version(path: Path) -> int:

@@ -197,7 +197,7 @@ def move_head(connection: sqlite3.Connection, session_id: str, message_id: str) 
 
 
 def forget_system_tokens(connection: sqlite3.Connection, session_id: str) -> None:
-    """Drop the ids that hold the system turn: its own, and those of first messages, which carry a template's default."""
+    """Drop the ids that hold a system turn: its own, and those of first messages (a template's default is in them)."""
     connection.execute("DELETE FROM system_tokens WHERE session_id = ?", [session_id])
     connection.execute(
         "DELETE FROM message_tokens WHERE message_id IN "
