@@ -261,6 +261,7 @@ class Server:
         if self._web is None:
             page.cancel()
         else:
+            self._web.config.app.state.shutting_down.set()
             self._web.should_exit = True
             await asyncio.wait({page}, timeout=STOP_S)
         await closing_engine

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import FastAPI
 
 from ..engine.client import EngineClient
 from ..sessions.chat_service import ChatService
 from ..ui.page import mount_page
 from ..ui.routes import ui_router
+from .api_health import health_router
 from .api_kv import kv_router
 from .api_v1 import v1_router
-from .health import health_router
 from .security import OnlyOurPage, allowed_hosts
 from .settings import Settings
 
@@ -20,12 +22,16 @@ def create_app(settings: Settings, client: EngineClient, service: ChatService) -
 
     Args:
         settings: ``port`` is the port that is really bound.
+
+    Returns:
+        The application; answers that would go on for ever end when ``state.shutting_down`` is set.
     """
     assert settings.port is not None, "the port is bound before the application is made"
     app = FastAPI(title="pagedchat", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.shutting_down = asyncio.Event()
     app.add_middleware(OnlyOurPage, hosts=allowed_hosts(settings.port, settings.allowed_host))
     app.include_router(health_router(client))
     app.include_router(v1_router(client))
-    app.include_router(kv_router(client, service))
+    app.include_router(kv_router(client, service.branch_tokens))
     app.include_router(ui_router(service, client, settings))
     return mount_page(app)
