@@ -19,7 +19,7 @@ class GGMLType(NamedTuple):
     block_bytes: int
 
 
-_ROWS = (
+_ROWS: tuple[tuple[int, str, int, int], ...] = (
     (0, "F32", 1, 4), (1, "F16", 1, 2), (2, "Q4_0", 32, 18), (3, "Q4_1", 32, 20), (4, "Q4_2", 16, 10),
     (5, "Q4_3", 16, 12), (6, "Q5_0", 32, 22), (7, "Q5_1", 32, 24), (8, "Q8_0", 32, 34), (9, "Q8_1", 32, 40),
     (10, "Q2_K", 256, 84), (11, "Q3_K", 256, 110), (12, "Q4_K", 256, 144), (13, "Q5_K", 256, 176),
@@ -32,7 +32,7 @@ _ROWS = (
     (40, "NVFP4", 64, 36), (41, "Q1_0", 128, 18),
 )  # fmt: skip
 
-GGML_TYPES = {number: GGMLType(*rest) for number, *rest in _ROWS}
+GGML_TYPES = {number: GGMLType(name, size, width) for number, name, size, width in _ROWS}
 TYPES_BY_NAME = {kind.name: kind for kind in GGML_TYPES.values()}
 PLAIN_KINDS = frozenset({"F32", "F16", "BF16"})
 SUPPORTED_KINDS = PLAIN_KINDS | {
