@@ -71,6 +71,12 @@ class EngineClient:
         """What the engine does now."""
         return self._supervisor.status
 
+    @property
+    def engine_pid(self) -> int | None:
+        """Id of the engine process, None while there is none."""
+        child = self._supervisor.child
+        return child.pid if child else None
+
     async def start(self, config: EngineConfig) -> None:
         """Spawn the engine; returns once the process exists, the status tells the rest. A running one is closed."""
         await self._supervisor.start(config)

@@ -16,7 +16,7 @@ from .generate_request import GenerateRequest, RequestStarted
 from .sampling_params import SamplingParams
 from .types import RequestOutput
 
-FAILED_STEPS_IN_A_ROW = 3
+FAILED_STEPS_WITHOUT_TOKEN = 3
 
 
 @dataclass
@@ -158,7 +158,8 @@ class WorkerLoop:
     def _step(self) -> None:
         try:
             outputs = self._engine.step()
-            self._failed_steps = 0
+            if any(output.token_ids for output in outputs):
+                self._failed_steps = 0
         except Exception as error:
             outputs = self._after_failed_step(error)
         lines = [wire.output_to_wire(output) for output in outputs if self._note(output)]
@@ -195,9 +196,9 @@ class WorkerLoop:
         for output in outputs:
             with contextlib.suppress(Exception):
                 self._engine.cancel(output.request_id)
-        if self._failed_steps >= FAILED_STEPS_IN_A_ROW:
+        if self._failed_steps >= FAILED_STEPS_WITHOUT_TOKEN:
             self._send({"type": "outputs", "outputs": [wire.output_to_wire(output) for output in outputs]})
-            raise SystemExit("The engine failed in several steps in a row; it starts again.")
+            raise SystemExit("Several steps failed without a token between them; a new process may do better.")
         return outputs
 
     # -- events -----------------------------------------------------------------------------------------------------

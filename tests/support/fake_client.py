@@ -56,6 +56,7 @@ class FakeEngineClient:
         self.delay_s = delay_s
         self.gate: asyncio.Event | None = None
         self.refuse: PagedChatError | None = None
+        self.engine_pid: int | None = None
         self.requests: list[GenerateRequest] = []
         self.events: list[dict[str, Any]] = []
         self.block_size: int = (info or INFO)["block_size"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 from typing import Any
 
 from pagedchat.engine.config import EngineConfig
@@ -38,15 +39,15 @@ class BytePromptBuilder:
         self.remembered: list[tuple[list[int], str]] = []
 
     def build(self, messages: list[Any], add_generation_prompt: bool = True) -> Any:
-        from pagedchat.engine.prompt import BuiltPrompt
-
         segments = [
             one.token_ids if one.token_ids is not None else [ord(one.role[0]), *one.content.encode(), END]
             for one in messages
         ]
         header = [ord("a")] if add_generation_prompt else []
         ids = [token for segment in segments for token in segment] + header
-        return BuiltPrompt(ids, segments, header, None, None)
+        return SimpleNamespace(
+            token_ids=ids, segments=segments, generation_ids=header, first_difference=None, note=None
+        )
 
     def remember(self, ids: list[int], text: str) -> None:
         self.remembered.append((ids, text))
