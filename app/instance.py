@@ -33,7 +33,7 @@ class InstanceLock:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._lock = FileLock(data / "instance.lock")
+        self._lock = FileLock(data / "instance.lock", thread_local=False)
 
     def take(self, patience_s: float) -> RunningServer | None:
         """Take the lock, or find the page of the server that holds it.

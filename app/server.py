@@ -95,13 +95,11 @@ def _join(running: RunningServer, settings: Settings) -> int:
 
 
 def _quiet_environment(folders: Folders) -> None:
-    """No telemetry, no look-ups on model hubs, and the page's temporary files in our cache folder."""
+    """No look-ups on model hubs, and the page's temporary files in our cache folder (see also ``ui.quiet``)."""
     os.environ.update(
-        GRADIO_ANALYTICS_ENABLED="False",
         GRADIO_TEMP_DIR=str(folders.cache / "page"),
         HF_HUB_DISABLE_TELEMETRY="1",
         HF_HUB_OFFLINE="1",
-        DO_NOT_TRACK="1",
     )
 
 

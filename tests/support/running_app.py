@@ -39,7 +39,17 @@ class RunningApp:
         self.data_dir = data_dir
         self.url = ""
         self.started = time.monotonic()
-        command = [sys.executable, "-P", "-m", "pagedchat", "serve", "--no-browser", "--data-dir", str(data_dir), *flags]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "pagedchat",
+            "serve",
+            "--no-browser",
+            "--data-dir",
+            str(data_dir),
+            *flags,
+        ]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
