@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import pagedchat
 import pytest
+
+import pagedchat
 
 assert "site-packages" in pagedchat.__file__, "install the package first: pip install '.[test]'"
 

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pagedchat
 import pytest
+
+import pagedchat
 from pagedchat.app.cli import with_default_command
 
 

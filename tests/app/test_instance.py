@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from pagedchat.app.instance import InstanceLock, RunningServer, read_note
 from pagedchat.engine.errors import PagedChatError
 

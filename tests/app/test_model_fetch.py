@@ -9,6 +9,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+
 from pagedchat.app import model_fetch
 from pagedchat.app.model_fetch import FetchCancelled, FetchProgress, ModelFetch
 from pagedchat.app.model_store import ModelStore

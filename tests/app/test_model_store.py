@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from pagedchat.app.model_store import ModelStore
 from pagedchat.engine.errors import ModelFileError
 from support.package_index import packaged

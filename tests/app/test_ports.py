@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+
 from pagedchat.app.ports import check_host, listen, page_url
 from pagedchat.engine.errors import PagedChatError
 

@@ -4,8 +4,9 @@ import pytest
 from fastapi import FastAPI, WebSocket
 from fastapi.responses import HTMLResponse
 from fastapi.testclient import TestClient
-from pagedchat.app.security import OnlyOurPage, allowed_hosts
 from starlette.websockets import WebSocketDisconnect
+
+from pagedchat.app.security import OnlyOurPage, allowed_hosts
 
 HOST = "127.0.0.1:7861"
 OWN = f"http://{HOST}"

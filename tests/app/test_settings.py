@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from pagedchat.app.folders import find_folders
 from pagedchat.app.settings import load_settings, parse_size
 from pagedchat.engine.errors import ConfigError

@@ -70,7 +70,7 @@ class PackageIndex:
         self._server.shutdown()
         self._server.server_close()
 
-    def _handler(index) -> type[http.server.BaseHTTPRequestHandler]:  # noqa: N805
+    def _handler(index) -> type[http.server.BaseHTTPRequestHandler]:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 if self.path.endswith(".whl"):
