@@ -96,7 +96,7 @@ class LLM:
 
     def _tokenize(self, prompt: str | Sequence[int]) -> tuple[str | None, list[int]]:
         if isinstance(prompt, str):
-            return prompt, self.engine.tokenizer.encode(prompt)
+            return prompt, self.engine.tokenizer.encode_prompt(prompt)
         return None, list(prompt)
 
     def _run(

@@ -26,6 +26,7 @@ class ByteTokenizer:
     end_ids = frozenset({96})
     special_ids = frozenset({96})
     bos_id = None
+    strips_leading_space = False
     warnings: tuple[str, ...] = ()
 
     def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
