@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.engine_process import answer, asked, text_of, until, with_client
 
 from pagedchat.engine.client import EngineClient
 from pagedchat.engine.errors import EngineError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.types import RequestOutput
+from support.engine_process import answer, asked, text_of, until, with_client
 
 
 def test_a_reply_comes_as_its_prompt_and_one_output_a_step() -> None:

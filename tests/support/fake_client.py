@@ -59,8 +59,8 @@ class FakeEngineClient:
         self.engine_pid: int | None = None
         self.requests: list[GenerateRequest] = []
         self.events: list[dict[str, Any]] = []
-        self.block_size: int = (info or INFO)["block_size"]
         self._info = {**INFO, **(info or {})}
+        self.block_size: int = self._info["block_size"]
         self._fed: list[list[int]] = []
         self._live: dict[str, tuple[GenerateRequest, list[int]]] = {}
         self._ends: dict[str, tuple[str, str | None]] = {}

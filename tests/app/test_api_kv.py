@@ -1,0 +1,172 @@
+"""``/api/kv`` and ``/health``: what programs see of the pool, and how they follow it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pagedchat.app import kv_events
+from support.api_server import BRANCH, ApiServer, api_server
+from support.fake_client import FakeEngineClient
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    with api_server(FakeEngineClient(["x" * 40])) as running:
+        yield running
+
+
+def ask(server: ApiServer, text: str = "Hi") -> None:
+    answer = server.http.post("/v1/completions", json={"prompt": text, "max_tokens": 100})
+    assert answer.status_code == 200
+
+
+@contextmanager
+def following(server: ApiServer, query: str = "", headers: dict[str, str] | None = None) -> Iterator[Iterator[Any]]:
+    """Events of the stream as (id, data)."""
+    with server.http.stream("GET", f"/api/kv/events{query}", headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield _parsed(answer.iter_lines())
+
+
+def _parsed(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = -1
+    for line in lines:
+        if line.startswith("id: "):
+            number = int(line[4:])
+        elif line.startswith("data: "):
+            yield number, json.loads(line[6:])
+
+
+def test_health_is_503_with_progress_until_the_engine_is_ready(server: ApiServer) -> None:
+    server.call(lambda: server.engine.set_fetching(0.4, "Fetching the model."))
+    answer = server.http.get("/health")
+    assert answer.status_code == 503
+    assert answer.json() == {"status": "fetching", "progress": 0.4, "message": "Fetching the model."}
+    server.call(lambda: server.engine.set_failed("There is no such file."))
+    assert server.http.get("/health").json() == {"status": "failed", "message": "There is no such file."}
+    server.call(lambda: server.engine.set_status("ready"))
+    answer = server.http.get("/health")
+    assert answer.status_code == 200
+    facts = answer.json()
+    assert (facts["model"], facts["device"], facts["dtype"], facts["kernels"], facts["reason"]) == (
+        "fake-model",
+        "cpu",
+        "float32",
+        "reference",
+        "a test",
+    )
+
+
+def test_the_snapshot_is_the_engines(server: ApiServer) -> None:
+    snapshot = server.http.get("/api/kv/snapshot").json()
+    assert snapshot["free"] + snapshot["cached"] + snapshot["active"] == snapshot["num_blocks"]
+    assert len(snapshot["blocks"]) == snapshot["num_blocks"]
+    assert snapshot["conserved"] is True
+
+
+def test_a_branch_is_told_block_by_block_and_an_unknown_one_is_not_found(server: ApiServer) -> None:
+    answer = server.http.get("/api/kv/branch", params={"session": "known"}).json()
+    assert answer["num_tokens"] == len(BRANCH)
+    assert [row["num_tokens"] for row in answer["blocks"]] == [16, 16, 8]
+    assert [row["logical"] for row in answer["blocks"]] == [0, 1, 2]
+    answer = server.http.get("/api/kv/branch", params={"session": "known", "message": "m"}).json()
+    assert answer["num_tokens"] == 10
+    assert server.http.get("/api/kv/branch", params={"session": "other"}).status_code == 404
+    assert server.http.get("/api/kv/branch").status_code == 400
+
+
+def test_a_probe_tells_what_a_prompt_would_find(server: ApiServer) -> None:
+    ask(server, "The same words.")
+    answer = server.http.post("/api/kv/probe", json={"prompt": "The same words. And more."}).json()
+    assert answer == {"prompt_tokens": 25, "cached_tokens": 15, "to_compute": 10, "first_difference": 15}
+    answer = server.http.post("/api/kv/probe", json={"prompt": list(b"The same wor")}).json()
+    assert answer["cached_tokens"] == 11
+    answer = server.http.post("/api/kv/probe", json={"messages": [{"role": "user", "content": "Hi"}]}).json()
+    assert answer["prompt_tokens"] == 5
+    assert server.http.post("/api/kv/probe", json={"prompt": ["a", "b"]}).status_code == 400
+    assert server.http.post("/api/kv/probe", json={"prompt": "a", "model": "other"}).status_code == 404
+
+
+def test_a_reset_is_refused_with_409_while_blocks_are_held(server: ApiServer) -> None:
+    assert server.http.post("/api/kv/reset").status_code == 200
+    server.engine.delay_s = 0.05
+    with server.http.stream("POST", "/v1/completions", json={"prompt": "a", "stream": True}) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        refusal = server.http.post("/api/kv/reset")
+        assert refusal.status_code == 409
+        assert "hold blocks" in refusal.json()["error"]["message"]
+
+
+def test_events_follow_a_snapshot_without_gap_or_repetition(server: ApiServer) -> None:
+    ask(server)
+    start = server.http.get("/api/kv/snapshot").json()["seq"]
+    ask(server, "while nobody follows")
+    with following(server, f"?from={start}") as events:
+        seen = [next(events) for _ in range(3)]
+        ask(server, "while somebody follows")
+        seen += [next(events) for _ in range(4)]
+    assert [number for number, _ in seen] == [event["seq"] for _, event in seen]
+    numbers = [number for number, _ in seen]
+    assert numbers == list(range(start + 1, start + 1 + len(numbers)))
+    assert [event for _, event in seen] == server.engine.events[start : start + len(seen)]
+    last = numbers[2]
+    with following(server, headers={"last-event-id": str(last)}) as events:
+        assert next(events)[0] == last + 1
+
+
+def test_without_a_number_only_new_events_come(server: ApiServer) -> None:
+    ask(server)
+    newest = server.engine.events[-1]["seq"]
+    with server.http.stream("GET", "/api/kv/events") as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == ": following"
+        ask(server)
+        assert next(_parsed(lines))[0] == newest + 1
+
+
+@pytest.mark.parametrize("start", [0, 999_999])
+def test_events_that_are_gone_or_never_were_begin_with_a_reset(server: ApiServer, start: int) -> None:
+    ask(server)
+    del server.engine.events[:2]
+    newest = server.engine.events[-1]["seq"]
+    with following(server, f"?from={start}") as events:
+        number, event = next(events)
+        assert (event["type"], number) == ("reset", newest)
+        ask(server)
+        assert next(events)[0] == newest + 1
+
+
+def test_a_client_that_falls_too_far_behind_gets_a_reset(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_events, "MAX_BEHIND", 5)
+    with following(server, "?from=0") as events:
+        burst = [{"seq": 100 + index, "type": "stored"} for index in range(10)]
+        server.engine._seq = 109
+
+        def all_at_once() -> None:
+            for watcher in server.engine._event_watchers:
+                watcher(burst)
+
+        server.call(all_at_once)
+        assert next(events)[1]["type"] == "reset"
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "1.5", "٣", "9" * 30])
+def test_a_number_that_is_none_is_refused(server: ApiServer, number: str) -> None:
+    answer = server.http.get("/api/kv/events", params={"from": number})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "from"
+
+
+def test_nothing_is_asked_of_an_engine_that_is_not_ready(server: ApiServer) -> None:
+    server.call(lambda: server.engine.set_status("restarting", None, "The engine stopped."))
+    for path in ("/api/kv/snapshot", "/api/kv/branch?session=known", "/api/kv/events"):
+        answer = server.http.get(path)
+        assert answer.status_code == 503
+        assert answer.json()["error"]["message"] == "The engine stopped."
