@@ -9,7 +9,7 @@ from fastapi import Request
 
 from .api_errors import ApiError
 
-MAX_BODY_BYTES = 8 << 20
+MAX_BODY_BYTES = 4 << 20
 
 
 async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> dict[str, Any]:

@@ -15,7 +15,7 @@ class GenerateRequest:
     """One prompt to answer. Exactly one of ``prompt_token_ids``, ``prompt`` and ``messages`` is given.
 
     Attributes:
-        prompt: text, tokenized as it is, without a chat template.
+        prompt: text, tokenized as it is, without a chat template; names of control tokens count.
         messages: {"role", "content", "token_ids"} each; ids that are given are sent unchanged.
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.

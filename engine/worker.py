@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import gc
 import os
 import queue
 import signal
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     engine = _load(factory, start["config"], send)
     if engine is None:
         os._exit(1)
+    gc.freeze()  # what was loaded stays; no collection needs to walk it between two tokens
     try:
         WorkerLoop(engine, commands, send, seq_base=start["seq_base"]).run()
     except BaseException:

@@ -115,7 +115,7 @@ class WorkerLoop:
             return started
         ids = request.prompt_token_ids
         if ids is None:
-            ids = self._engine.tokenizer.encode(request.prompt)
+            ids = self._engine.tokenizer.encode_prompt(request.prompt)
         return RequestStarted(request.request_id, ids)
 
     def _cancel(self, request_id: str) -> None:

@@ -249,7 +249,7 @@ def test_an_unknown_model_is_not_found(server: ApiServer) -> None:
         (b"[" * 100_000, "application/json", 400),
         (b"{}", "text/plain", 415),
         (b"{}", "", 415),
-        (b'"' + b"x" * (9 << 20) + b'"', "application/json", 413),
+        (b'"' + b"x" * (5 << 20) + b'"', "application/json", 413),
     ],
 )
 def test_a_body_that_is_no_json_object_is_refused(server: ApiServer, content: bytes, kind: str, status: int) -> None:

@@ -31,6 +31,8 @@ class ByteTokenizer:
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
 
+    encode_prompt = encode
+
 
 class BytePromptBuilder:
     """A message is its role's first letter, its bytes and END; remembers what it was told to."""
