@@ -1,0 +1,88 @@
+"""A scripted engine client whose blocks are real: the engine's own block pool, prefix index and events, no model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from pagedchat.engine.generate_request import GenerateRequest
+from pagedchat.engine.inspect import branch_rows, pool_snapshot
+from pagedchat.engine.kv_cache_manager import KVCacheManager
+from pagedchat.engine.request import Request
+from pagedchat.engine.types import RequestMetrics, RequestOutput
+
+from support.fake_client import END, INFO, FakeEngineClient
+
+
+class PagedFakeClient(FakeEngineClient):
+    """Each character of a reply is one step; its tokens get slots as in the real engine."""
+
+    def __init__(self, replies: Any = ("Hello!",), *, num_blocks: int = 256, **options: Any) -> None:
+        info = {**INFO, "num_blocks": num_blocks, **options.pop("info", {})}
+        super().__init__(replies, info=info, **options)
+        self.kv_manager = KVCacheManager(num_blocks, info["block_size"])
+        self.prompt_tokens = self.cached_tokens = 0
+        self._requests: dict[str, Request] = {}
+
+    def _cached(self, tokens: list[int]) -> int:
+        found = self.kv_manager.match(tokens).num_tokens(self.block_size)
+        return min(found, max(len(tokens) - 1, 0))
+
+    async def _steps(
+        self, request: GenerateRequest, tokens: list[int], metrics: RequestMetrics, begun: float
+    ) -> AsyncGenerator[RequestOutput, None]:
+        held = Request(request.request_id, list(tokens), request.params, 0, begun, 0, 1 << 20, dict(request.labels))
+        held.metrics = metrics
+        assert self.kv_manager.admit(held), "the pool of this test is too small"
+        self._requests[request.request_id] = held
+        metrics.cached_tokens = held.num_computed
+        metrics.computed_tokens = metrics.prompt_tokens - metrics.cached_tokens
+        self.prompt_tokens += metrics.prompt_tokens
+        self.cached_tokens += metrics.cached_tokens
+        try:
+            async for output in super()._steps(request, tokens, metrics, begun):
+                self._compute(held)
+                held.token_ids += output.token_ids
+                if output.finish_reason:
+                    self._release(held)
+                self._forward()
+                yield output
+        finally:
+            self._release(held)
+            self._forward()
+
+    def _compute(self, held: Request) -> None:
+        if held.num_to_compute:
+            assert self.kv_manager.append_slots(held, held.num_to_compute), "the pool of this test is too small"
+            self.kv_manager.commit(held, held.num_to_compute)
+            self.kv_manager.step_done()
+
+    def _release(self, held: Request) -> None:
+        if self._requests.pop(held.request_id, None):
+            self.kv_manager.free(held)
+
+    def _emit(self, kind: str, request: GenerateRequest, tokens: list[int]) -> None:
+        """The events come from the block manager here."""
+
+    def _forward(self) -> None:
+        events = self.kv_manager.events.drain()
+        self.events += events
+        for watcher in list(self._event_watchers):
+            if events:
+                watcher(events)
+
+    async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        return self.kv_manager.events.since(seq)
+
+    async def snapshot(self) -> dict[str, Any]:
+        return pool_snapshot(self.kv_manager, list(self._requests.values()))
+
+    async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
+        return branch_rows(self.kv_manager, token_ids, salt, list(self._requests.values()))
+
+    async def stats(self) -> dict[str, Any]:
+        counters = {"prompt_tokens": self.prompt_tokens, "cached_tokens": self.cached_tokens, "preemptions": 0}
+        return {**counters, "running": len(self._requests), "waiting": 0}
+
+
+__all__ = ["END", "PagedFakeClient"]

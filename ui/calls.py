@@ -1,0 +1,178 @@
+"""The calls of the page's script: one function each, found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from .. import __version__
+from ..engine.errors import PagedChatError, RequestError
+from .connection import Connection, status_view
+
+View = dict[str, Any]
+Call = Callable[[Connection, View], Awaitable[Any]]
+CALLS: dict[str, Call] = {}
+
+
+def call(function: Call) -> Call:
+    """Register a call under its function's name."""
+    CALLS[function.__name__.rstrip("_")] = function
+    return function
+
+
+async def answer(connection: Connection, frame: View) -> View:
+    """Run one call; user errors become a sentence for the page."""
+    run = CALLS.get(frame.get("op", ""))
+    try:
+        if run is None:
+            raise RequestError("This page is older than the server; reload it.")
+        return {"re": frame["id"], "ok": await run(connection, frame)}
+    except PagedChatError as error:
+        return {"re": frame["id"], "error": str(error)}
+    except (KeyError, TypeError, ValueError) as error:
+        return {"re": frame["id"], "error": f"The page sent something that was not understood ({error})."}
+
+
+@call
+async def hello(connection: Connection, frame: View) -> View:
+    """First call of every connection: the list of chats, the engine's state, and the chat to show."""
+    hub = connection.hub
+    sessions = await hub.sessions()
+    known = {one["id"] for one in sessions}
+    wanted = frame.get("session")
+    if wanted not in known and not frame.get("blank"):
+        last = await hub.service.last_session()
+        wanted = last["id"] if last else None
+    return {
+        "version": __version__,
+        "sessions": sessions,
+        "status": status_view(hub.client.status),
+        "session": wanted if wanted in known else None,
+        "asked_for_missing": bool(frame.get("session")) and frame.get("session") not in known,
+    }
+
+
+@call
+async def open_(connection: Connection, frame: View) -> View:
+    if frame["session"] is None:
+        connection.leave_session()
+        return {}
+    return await connection.open(frame["session"])
+
+
+@call
+async def older(connection: Connection, frame: View) -> None:
+    await connection.widen()
+
+
+@call
+async def create(connection: Connection, frame: View) -> View:
+    service = connection.hub.service
+    session = await service.create_session(frame.get("system_prompt"), frame.get("params"))
+    return connection.hub.with_hue(session)
+
+
+@call
+async def rename(connection: Connection, frame: View) -> None:
+    await connection.hub.service.rename(frame["session"], frame["title"])
+
+
+@call
+async def delete(connection: Connection, frame: View) -> None:
+    await connection.hub.service.delete(frame["session"])
+
+
+@call
+async def undelete(connection: Connection, frame: View) -> None:
+    await connection.hub.service.undelete(frame["session"])
+
+
+@call
+async def settings(connection: Connection, frame: View) -> View:
+    """Change some settings of a chat, or put all back to the model's own."""
+    service, session_id, change = connection.hub.service, frame["session"], dict(frame["change"])
+    if change.pop("reset", False):
+        changes: View = {"system_prompt": None, "params": dict.fromkeys(PARAMS)}
+    else:
+        changes = {"system_prompt": change.pop("system_prompt")} if "system_prompt" in change else {}
+        if change:
+            changes["params"] = {name: change[name] for name in PARAMS if name in change}
+    return {**await service.update_settings(session_id, **changes), "info": connection.hub.client.status.info}
+
+
+PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
+
+
+@call
+async def send(connection: Connection, frame: View) -> View:
+    """Store a question and begin its reply; without a session a new one begins."""
+    service, session_id = connection.hub.service, frame["session"]
+    if session_id is None:
+        session_id = (await service.create_session())["id"]
+    sent = await service.send(session_id, frame.get("parent"), frame["text"])
+    return {"session": session_id, "user": sent["user"]["id"], "reply": sent["reply"]["id"]}
+
+
+@call
+async def regenerate(connection: Connection, frame: View) -> View:
+    return {"reply": (await connection.hub.service.regenerate(frame["message"]))["id"]}
+
+
+@call
+async def edit(connection: Connection, frame: View) -> None:
+    await connection.hub.service.edit(frame["message"], frame["text"])
+
+
+@call
+async def select(connection: Connection, frame: View) -> None:
+    await connection.hub.service.select(frame["message"])
+
+
+@call
+async def resume(connection: Connection, frame: View) -> None:
+    await connection.hub.service.continue_reply(frame["message"])
+
+
+@call
+async def stop(connection: Connection, frame: View) -> None:
+    await connection.hub.service.stop(frame["message"])
+
+
+@call
+async def text(connection: Connection, frame: View) -> str:
+    """The text of a running reply so far."""
+    reply = connection.hub.rendered(frame["message"])
+    return reply.text if reply else ""
+
+
+@call
+async def kv(connection: Connection, frame: View) -> None:
+    connection.follow_kv(bool(frame["on"]))
+
+
+@call
+async def probe(connection: Connection, frame: View) -> View:
+    """What a message would find cached if it were sent now."""
+    hub = connection.hub
+    messages = await history(hub.service, frame["session"], frame.get("parent"))
+    messages.append({"role": "user", "content": frame["text"], "token_ids": None})
+    found = await hub.client.probe(messages=messages)
+    return {**found, "max_model_len": hub.client.status.info.get("max_model_len", 0)}
+
+
+async def history(service: Any, session_id: str | None, message_id: str | None) -> list[View]:
+    """The branch down to ``message_id`` as the engine's prompt builder takes it."""
+    if session_id is None:
+        return []
+    if message_id is None:
+        opened = await service.open(session_id)
+        system = opened["session"]["system_prompt"]
+        return [] if system is None else [{"role": "system", "content": system, "token_ids": None}]
+    path = await service.prompt_path(message_id)
+    system = path.session.system_prompt
+    start = [] if system is None else [{"role": "system", "content": system, "token_ids": path.system_ids}]
+    return start + [
+        {"role": one.role, "content": one.content, "token_ids": path.token_ids.get(one.id)}
+        for one in path.messages
+        if one.content or one.role != "assistant"
+    ]

@@ -1,0 +1,268 @@
+"""One open page: what it shows, what it was sent, and what still has to go out.
+
+News are noted, not queued: a page that is slow to read gets fewer and larger frames, never a backlog. Frames leave in
+one order, so that what was sent is what the page has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ..engine.errors import PagedChatError
+from .kv_feed import GATHER_S, LONGEST_BACKLOG
+from .views import finished_message, growing_message, patch, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .hub import Hub
+
+WINDOW = 120
+"""Messages of a branch that are sent at first; earlier ones come when asked for."""
+
+View = dict[str, Any]
+
+
+class Connection:
+    """State of one WebSocket.
+
+    Attributes:
+        session_id: the chat it shows, if any.
+        panel: whether its KV panel is open.
+    """
+
+    def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]], close: Callable[[], None]) -> None:
+        self.hub = hub
+        self.session_id: str | None = None
+        self.panel = False
+        self.close = close
+        self._send = send
+        self._out: deque[View] = deque()
+        self._wake = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._window = WINDOW
+        self._stamps: dict[str, str] = {}
+        self._blocks: dict[str, list[str]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._status = self._path = self._snapshot = self._table = False
+        self._sessions: dict[str, View] = {}
+        self._ripe: asyncio.TimerHandle | None = None
+        self._replies: set[str] = set()
+        self._events: list[View] = []
+        self._stats: View | None = None
+        self._rows: list[View] | None = None
+
+    # -- what the hub notes -----------------------------------------------------------------------------------------
+
+    def note_status(self) -> None:
+        self._status = True
+        self._wake.set()
+
+    def note_session(self, session: View) -> None:
+        self._sessions[session["id"]] = session
+        self._wake.set()
+
+    def note_path(self) -> None:
+        self._path = True
+        self._wake.set()
+
+    def note_lost(self, message_id: str) -> None:
+        """Text of a running reply was missed: fetch it again."""
+        self._stamps.pop(message_id, None)
+        self.note_path()
+
+    def note_message(self, message: View) -> None:
+        """A message of the shown chat is new or changed."""
+        if message["id"] in self._stamps:
+            self._put_message(message)
+
+    def note_reply(self, message_id: str) -> None:
+        self._replies.add(message_id)
+        self._wake.set()
+
+    def note_kv(self, events: list[View]) -> None:
+        if len(self._events) > LONGEST_BACKLOG:
+            self._events, self._snapshot = [], True
+        if self._snapshot:
+            self._wake.set()
+            return
+        self._events += events
+        if self._ripe is None:
+            self._ripe = asyncio.get_running_loop().call_later(GATHER_S, self._put_events)
+
+    def note_stats(self, stats: View) -> None:
+        self._stats = stats
+        self._wake.set()
+
+    def note_table(self) -> None:
+        self._table = True
+        self._wake.set()
+
+    # -- what the page asks for -------------------------------------------------------------------------------------
+
+    def answer(self, frame: View) -> None:
+        """Send the answer to a call."""
+        self._put(frame)
+
+    async def open(self, session_id: str) -> View:
+        """Show another chat; the answer is its branch.
+
+        Raises:
+            PagedChatError: there is no such chat.
+        """
+        async with self._lock:
+            before = self.session_id
+            self.session_id = session_id
+            try:
+                opened = await self.hub.service.open(session_id)
+            except PagedChatError:
+                self.session_id = before
+                raise
+            self._window = WINDOW
+            self._stamps, self._blocks = {}, {}
+            self._path, self._rows = False, None
+            if self.panel:
+                self.note_table()
+            return {**self._path_of(opened), "info": self.hub.client.status.info}
+
+    def leave_session(self) -> None:
+        """Show no chat."""
+        self.session_id, self._stamps, self._blocks, self._rows = None, {}, {}, None
+
+    async def widen(self) -> None:
+        """Show more of the branch."""
+        self._window += 2 * WINDOW
+        self.note_path()
+
+    def follow_kv(self, on: bool) -> None:
+        """Open or close the panel; opening brings a snapshot first."""
+        self.panel = on
+        self._events, self._rows = [], None
+        if not on:
+            self._snapshot = False
+            self.hub.kv.unfollow(self)
+            return
+        self._snapshot = self._table = True
+        self.hub.kv.follow(self)
+        self._wake.set()
+
+    # -- sending ----------------------------------------------------------------------------------------------------
+
+    async def pump(self) -> None:
+        """Send what there is, for as long as the page is there."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._gather()
+            while self._out:
+                await self._send(orjson.dumps(self._out.popleft()))
+
+    def _put(self, frame: View) -> None:
+        self._out.append(frame)
+        self._wake.set()
+
+    async def _gather(self) -> None:
+        if self._status:
+            self._status = False
+            self._put({"ev": "status", "status": status_view(self.hub.client.status)})
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            self._put({"ev": "session", "session": session})
+        if self._path:
+            await self._gather_path()
+        replies, self._replies = self._replies, set()
+        for message_id in replies:
+            self._put_patch(message_id)
+        if self._snapshot:
+            await self._gather_snapshot()
+        if self._stats is not None:
+            self._put({"ev": "kv-stats", "stats": self._stats})
+            self._stats = None
+        if self._table:
+            await self._gather_table()
+
+    async def _gather_path(self) -> None:
+        async with self._lock:
+            if self.session_id is None:
+                return
+            self._path = False
+            try:
+                self._put({"ev": "path", **self._path_of(await self.hub.service.open(self.session_id))})
+            except PagedChatError as error:
+                self._put({"ev": "gone", "session": self.session_id, "error": str(error)})
+
+    async def _gather_snapshot(self) -> None:
+        self._snapshot = False
+        try:
+            self._put({"ev": "kv-snapshot", **await self.hub.kv.look()})
+        except PagedChatError:
+            self._snapshot = False  # the next status says when the engine is back; the page asks again then
+
+    async def _gather_table(self) -> None:
+        self._table = False
+        session_id = self.session_id
+        if session_id is None:
+            return
+        try:
+            table = await self.hub.kv.table(session_id)
+        except PagedChatError:
+            return
+        if table["rows"] != self._rows and session_id == self.session_id:
+            self._rows = table["rows"]
+            self._put({"ev": "kv-table", **table})
+
+    def _put_events(self) -> None:
+        self._ripe = None
+        events, self._events = self._events, []
+        if events and self.panel and not self._snapshot:
+            self._put({"ev": "kv", "events": events})
+
+    def _path_of(self, opened: View) -> View:
+        """The last messages of the branch; those that the page has already are only named."""
+        shown = opened["messages"][-self._window :]
+        ids = [message["id"] for message in shown]
+        for gone in self._stamps.keys() - set(ids):
+            self._stamps.pop(gone)
+            self._blocks.pop(gone, None)
+        views = [self._view(message) for message in shown if self._stamps.get(message["id"]) != stamp(message)]
+        return {
+            "session": self.hub.with_hue(opened["session"]),
+            "ids": ids,
+            "earlier": len(opened["messages"]) - len(shown),
+            "messages": views,
+        }
+
+    def _view(self, message: View) -> View:
+        known = message["id"] in self._blocks
+        self._stamps[message["id"]] = stamp(message)
+        if message["status"] != "streaming":
+            self._blocks.pop(message["id"], None)
+            return finished_message(message)
+        if known:
+            return growing_message(message, None)
+        self._blocks[message["id"]] = list(self.hub.reply(message).blocks)
+        return growing_message(message, self._blocks[message["id"]])
+
+    def _put_message(self, message: View) -> None:
+        if self._stamps.get(message["id"]) != stamp(message):
+            self._put({"ev": "message", "session": message["session_id"], "message": self._view(message)})
+
+    def _put_patch(self, message_id: str) -> None:
+        reply, sent = self.hub.rendered(message_id), self._blocks.get(message_id)
+        if reply is None or sent is None:
+            return
+        change = patch(sent, reply.blocks)
+        if change is not None:
+            self._blocks[message_id] = list(reply.blocks)
+            self._put({"ev": "patch", "session": self.session_id, "id": message_id, **change})
+
+
+def status_view(status: Any) -> View:
+    """The engine's status for the page."""
+    return {"state": status.state, "progress": status.progress, "message": status.message, "info": status.info}

@@ -1,0 +1,177 @@
+"""What all open pages share: one subscription to the chat service, and the HTML of replies that are being written.
+
+A reply is rendered once however many pages follow it, at most ``RENDERS_PER_S`` times a second, less often when one
+render takes long. With no page open nothing is subscribed and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..engine.status import EngineStatus
+from .kv_feed import KvFeed
+from .reply_render import ReplyRender
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+RENDERS_PER_S = 15
+COST_SHARE = 8
+"""A reply whose render takes t seconds is rendered every 8 t seconds at most."""
+NUM_HUES = 6
+
+View = dict[str, Any]
+
+
+class Hub:
+    """Passes what happens to the connections that show it.
+
+    Attributes:
+        service, client: the chat service and the engine client.
+        kv: KV events and counters for the panels.
+    """
+
+    def __init__(self, service: Any, client: Any) -> None:
+        self.service = service
+        self.client = client
+        self.kv = KvFeed(client, service)
+        self._connections: set[Connection] = set()
+        self._replies: dict[str, ReplyRender] = {}
+        self._session_of: dict[str, str] = {}
+        self._hues: dict[str, int] = {}
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- connections ------------------------------------------------------------------------------------------------
+
+    def join(self, connection: Connection) -> None:
+        """A page has connected."""
+        self._connections.add(connection)
+        if not self._unsubscribe:
+            self._unsubscribe = [
+                self.service.subscribe(self._on_event),
+                self.client.watch_status(self._on_status),
+            ]
+
+    def leave(self, connection: Connection) -> None:
+        """A page has gone."""
+        self._connections.discard(connection)
+        self.kv.unfollow(connection)
+        if self._connections:
+            return
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe = []
+        self._replies.clear()
+        self._session_of.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close_all(self) -> None:
+        """End every connection; used when the server shuts down."""
+        for connection in list(self._connections):
+            connection.close()
+
+    # -- what a page asks for ---------------------------------------------------------------------------------------
+
+    async def sessions(self) -> list[View]:
+        """All chats, each with the hue of its blocks."""
+        sessions = await self.service.list_sessions()
+        for one in sorted(sessions, key=lambda session: session["created_at"]):
+            self.hue(one["id"])
+        return [self.with_hue(one) for one in sessions]
+
+    def with_hue(self, session: View) -> View:
+        """A session's view with its ``hue``."""
+        return {**session, "hue": self.hue(session["id"])}
+
+    def hue(self, session_id: str) -> int:
+        """0 to 5: the colour of a session's blocks, the same in every page; neighbours in time differ."""
+        return self._hues.setdefault(session_id, len(self._hues) % NUM_HUES)
+
+    def reply(self, message: View) -> ReplyRender:
+        """The render of a running reply, which has at least the text of ``message``."""
+        reply = self._replies.get(message["id"])
+        if reply is None:
+            reply = self._replies[message["id"]] = ReplyRender()
+        self._session_of[message["id"]] = message["session_id"]
+        reply.take(0, message["content"])
+        if reply.stale:
+            reply.render()
+        return reply
+
+    def rendered(self, message_id: str) -> ReplyRender | None:
+        """A running reply as rendered last."""
+        return self._replies.get(message_id)
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def _on_status(self, status: EngineStatus) -> None:
+        for connection in self._connections:
+            connection.note_status()
+
+    def _on_event(self, event: View) -> None:
+        kind = event["type"]
+        if kind == "delta":
+            self._on_delta(event)
+        elif kind == "message":
+            self._on_message(event["message"])
+        elif kind == "head":
+            self._followers(event["session_id"], lambda one: one.note_path())
+        elif kind == "session":
+            view = self.with_hue(event["session"])
+            for connection in self._connections:
+                connection.note_session(view)
+
+    def _on_message(self, message: View) -> None:
+        if message["status"] == "streaming":
+            self.reply(message)
+        else:
+            self._replies.pop(message["id"], None)
+            self._session_of.pop(message["id"], None)
+        self._followers(message["session_id"], lambda one: one.note_message(message))
+
+    def _on_delta(self, event: View) -> None:
+        message_id = event["message_id"]
+        reply = self._replies.get(message_id)
+        first = reply is None or not reply.text
+        if reply is None and event["offset"] == 0:
+            reply = self._replies[message_id] = ReplyRender()
+        if reply is None or not reply.take(event["offset"], event["text"]):
+            self._replies.pop(message_id, None)
+            self._followers(event["session_id"], lambda one: one.note_lost(message_id))
+            return
+        self._session_of[message_id] = event["session_id"]
+        if first:  # with the first token the engine has told how much of the prompt it reused
+            self._followers(event["session_id"], lambda one: one.note_path())
+        if self._timer is None:
+            self._wake_in(0.0)
+
+    # -- rendering --------------------------------------------------------------------------------------------------
+
+    def _wake_in(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._render)
+
+    def _render(self) -> None:
+        """Render what has grown for pages that show it. The next look comes when the pause is over, if it is needed."""
+        self._timer = None
+        cost, shown = 0.0, {one.session_id for one in self._connections}
+        for message_id, reply in self._replies.items():
+            session_id = self._session_of.get(message_id)
+            if not reply.stale or session_id not in shown:
+                continue
+            reply.render()
+            cost += reply.cost_s
+            for connection in self._connections:
+                if connection.session_id == session_id:
+                    connection.note_reply(message_id)
+        if cost:
+            self._wake_in(max(1 / RENDERS_PER_S, COST_SHARE * cost))
+
+    def _followers(self, session_id: str, note: Callable[[Connection], None]) -> None:
+        for connection in self._connections:
+            if connection.session_id == session_id:
+                note(connection)

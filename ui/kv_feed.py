@@ -1,0 +1,114 @@
+"""KV events, counters and block tables for the panels that are open; nothing runs while there is none.
+
+Events are gathered for a moment and sent together. When a burst of them is over the books are read once more, so that
+the lamp shows what the engine says and not what was assumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ..engine.errors import PagedChatError
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+GATHER_S = 0.1
+CALM_S = 0.6
+LONGEST_BACKLOG = 4_000
+"""Events a slow page may be behind; beyond that it gets a new snapshot instead."""
+
+
+class KvFeed:
+    """One subscription to the engine's events for all panels."""
+
+    def __init__(self, client: Any, service: Any) -> None:
+        self._client = client
+        self._service = service
+        self._followers: set[Connection] = set()
+        self._unsubscribe: Any = None
+        self._worker: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._touched: set[str] = set()
+
+    def follow(self, connection: Connection) -> None:
+        """A panel has opened."""
+        self._followers.add(connection)
+        if self._unsubscribe is None:
+            self._unsubscribe = self._client.watch_events(self._on_events)
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    def unfollow(self, connection: Connection) -> None:
+        """A panel has closed."""
+        self._followers.discard(connection)
+        if self._followers or self._unsubscribe is None:
+            return
+        self._unsubscribe()
+        self._unsubscribe = None
+        if self._worker is not None:
+            self._worker.cancel()
+            self._worker = None
+
+    async def look(self) -> dict[str, Any]:
+        """Snapshot and counters of this moment.
+
+        Raises:
+            PagedChatError: the engine is not there.
+        """
+        snapshot = await self._client.snapshot()
+        return {"snapshot": snapshot, "stats": await self._client.stats(), "info": self._client.status.info}
+
+    async def table(self, session_id: str) -> dict[str, Any]:
+        """Block table of a session's shown branch.
+
+        Raises:
+            PagedChatError: the engine is not there, or the session is gone.
+        """
+        rows = await self._client.branch(await self._service.branch_tokens(session_id))
+        info = self._client.status.info
+        return {"session": session_id, "block_size": info.get("block_size", 16), "rows": [table_row(row) for row in rows]}
+
+    def _on_events(self, events: list[dict[str, Any]]) -> None:
+        for connection in self._followers:
+            connection.note_kv(events)
+        self._touched.update(event["labels"].get("session", "") for event in events if event.get("labels"))
+        self._news.set()
+
+    async def _work(self) -> None:
+        """After news: counters and tables now and then; after the last of them: the books."""
+        while True:
+            await self._news.wait()
+            while self._news.is_set():
+                self._news.clear()
+                await self._tell(books=False)
+                await asyncio.sleep(CALM_S)
+            await self._tell(books=True)
+
+    async def _tell(self, books: bool) -> None:
+        touched, self._touched = self._touched, set()
+        try:
+            stats = await self._client.stats()
+            if books:
+                snapshot = await self._client.snapshot()
+                stats["books"] = {
+                    name: snapshot[name] for name in ("seq", "conserved", "free", "cached", "active", "shared")
+                }
+        except PagedChatError:
+            return
+        for connection in self._followers:
+            connection.note_stats(stats)
+            if books or connection.session_id in touched:
+                connection.note_table()
+
+
+def table_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of ``Engine.branch`` under the page's names."""
+    return {
+        "logical": row["logical"],
+        "physical": row.get("block", row.get("physical")),
+        "count": row["ref_count"],
+        "tokens": row["num_tokens"],
+        "cached": row.get("cached_tokens", 0),
+        "sharers": row["sharers"],
+    }

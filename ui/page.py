@@ -1,0 +1,93 @@
+"""The Gradio page: one component that holds our own page, and the settings of a chat as Gradio's widgets.
+
+Nothing here keeps state and no event runs on the server: what is set travels over the page's own WebSocket, so Gradio
+opens no stream and no heartbeat, and any number of tabs work. Importing this module loads Gradio, which takes seconds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+from .quiet import load_gradio
+
+gr: Any = load_gradio()
+
+STATIC = Path(__file__).parent / "static"
+FONTS = ["-apple-system", "Segoe UI Variable Text", "Segoe UI", "Roboto", "Paged Sans", "system-ui", "sans-serif"]
+MONO_FONTS = ["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "Paged Mono", "monospace"]
+STYLES = ("tokens.css", "shell.css", "sidebar.css", "chat.css", "code.css", "composer.css", "panel.css", "settings.css")
+
+START = "import('/ui/static/main.js').then((main) => main.start(() => trigger('fill')));"
+ASK_VALUES = "() => window.pagedchat.settingsValues()"
+TAKE_VALUES = "(...values) => { window.pagedchat.settingsChanged(values); return []; }"
+
+
+def build_page() -> Any:
+    """The Blocks: the shell of our page, and the settings dialog."""
+    with gr.Blocks(title="pagedchat", analytics_enabled=False, fill_width=True) as page:
+        shell = gr.HTML(
+            value="",
+            html_template=(STATIC / "shell.html").read_text("utf-8"),
+            js_on_load=START,
+            apply_default_css=False,
+            elem_id="pagedchat",
+        )
+        with gr.Column(elem_id="pc-settings"):
+            fields = _settings_fields()
+        shell.fill(fn=None, inputs=None, outputs=fields, js=ASK_VALUES)
+        for field in fields:
+            field.input(fn=None, inputs=fields, outputs=None, js=TAKE_VALUES)
+    return page
+
+
+def _settings_fields() -> list[Any]:
+    """Widgets in the order in which the page's script knows them (``FIELDS`` in settings.js)."""
+    gr.HTML(value="", html_template=(STATIC / "settings_head.html").read_text("utf-8"), apply_default_css=False)
+    system = gr.Textbox(
+        label="System prompt",
+        info="What the model is told before the chat begins. Empty means an empty one.",
+        lines=4,
+        max_lines=10,
+        elem_id="pc-set-system",
+    )
+    temperature = gr.Slider(
+        0, 2, step=0.05, label="Temperature", info="0 always takes the likeliest word; higher is more varied."
+    )
+    top_p = gr.Slider(0.05, 1, step=0.01, label="Top-p", info="Choose among the likeliest words that make up this share.")
+    with gr.Row():
+        top_k = gr.Slider(0, 200, step=1, label="Top-k", info="Only the k likeliest words; 0 is off.")
+        min_p = gr.Slider(0, 1, step=0.01, label="Min-p", info="Drops words far less likely than the best.")
+    with gr.Row():
+        limit = gr.Number(label="Reply limit", info="Tokens until Continue is offered.", minimum=1, precision=0)
+        seed = gr.Number(label="Seed", info="Fixed: the same reply again. Empty: a new one each time.", precision=0)
+    return [system, temperature, top_p, top_k, min_p, limit, seed]
+
+
+def mount_page(app: FastAPI) -> FastAPI:
+    """Mount the page at "/" of ``app``; routes that the app has already come first."""
+    return gr.mount_gradio_app(
+        app,
+        build_page(),
+        path="/",
+        footer_links=[],
+        run_history=False,
+        ssr_mode=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        show_error=False,
+        theme=gr.themes.Base(font=FONTS, font_mono=MONO_FONTS),
+        head=_head(),
+        favicon_path=str(STATIC / "icon.svg"),
+    )
+
+
+@lru_cache(maxsize=1)
+def _head() -> str:
+    styles = "".join(f'<link rel="stylesheet" href="/ui/static/{name}">' for name in STYLES)
+    scripts = sorted(path.name for path in STATIC.glob("*.js"))
+    return styles + "".join(f'<link rel="modulepreload" href="/ui/static/{name}">' for name in scripts)

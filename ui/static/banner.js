@@ -1,0 +1,59 @@
+// The line above the chat: what the engine is doing when it cannot answer, and a lost connection.
+
+import { byId, h, icon } from "./dom.js";
+
+const WORDS = {
+  starting: "Starting the engine",
+  fetching: "Fetching the model",
+  loading: "Loading the model",
+  restarting: "The engine stopped and is starting again",
+  failed: "The engine could not start",
+};
+
+export class Banner {
+  constructor(retry) {
+    this.element = byId("pc-banner");
+    this.retry = retry;
+    this.status = null;
+    this.lost = false;
+  }
+
+  setStatus(status) {
+    this.status = status;
+    this.draw();
+  }
+
+  setLost(lost) {
+    this.lost = lost;
+    this.draw();
+  }
+
+  get ready() {
+    return this.status?.state === "ready" && !this.lost;
+  }
+
+  draw() {
+    const { element, status } = this;
+    const state = this.lost ? "lost" : status?.state ?? "ready";
+    element.hidden = state === "ready";
+    element.dataset.state = state;
+    if (element.hidden) return element.replaceChildren();
+    if (this.lost) {
+      return element.replaceChildren(icon("warn"),
+        h("span", {}, h("b", {}, "No connection to pagedchat."), " Nothing is lost; trying again…"),
+        h("button.link", { type: "button", onclick: this.retry }, "Try now"));
+    }
+    const progress = status.progress;
+    const known = typeof progress === "number";
+    const head = `${WORDS[state] ?? state}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
+    const parts = [h("span.words", {}, h("b", {}, head), status.message ? ` ${status.message}` : "")];
+    if (state === "failed") parts.unshift(icon("warn"));
+    else {
+      parts.push(h(known ? "span.progress" : "span.progress.unknown", {
+        role: "progressbar", "aria-label": WORDS[state] ?? state, "aria-valuemin": "0", "aria-valuemax": "100",
+        "aria-valuenow": known ? String(Math.floor(progress * 100)) : null,
+      }, h("i", { style: known ? `width:${progress * 100}%` : "" })));
+    }
+    element.replaceChildren(...parts);
+  }
+}

@@ -1,0 +1,73 @@
+// The rendered blocks of one reply. Only blocks that changed touch the DOM.
+
+import { h, iconButton } from "./dom.js";
+
+/** Sanitized HTML of one block as an element, with a bar on every piece of code. */
+function blockElement(html) {
+  const element = h("div.b");
+  element.innerHTML = html;
+  for (const code of element.querySelectorAll("pre.code")) dress(code);
+  for (const table of element.querySelectorAll("table")) {
+    const holder = h("div.table-holder", { tabIndex: 0 });
+    table.replaceWith(holder);
+    holder.append(table);
+  }
+  return element;
+}
+
+function dress(code) {
+  const button = iconButton("copy", "Copy code", () => {}, { "data-copy": "code" });
+  const bar = h("div.code-bar", {}, h("span", {}, code.dataset.language || "text"), button);
+  const holder = h("div.code-holder");
+  code.replaceWith(holder);
+  holder.append(bar, code);
+  code.tabIndex = 0;
+}
+
+export class Blocks {
+  constructor() {
+    this.element = h("div.md");
+    this.html = [];
+  }
+
+  /** Show these blocks; those that are equal stay untouched. */
+  set(html) {
+    const old = this.html;
+    this.html = html;
+    for (let index = 0; index < html.length; index++) {
+      if (html[index] !== old[index]) this.#place(index);
+    }
+    while (this.element.childElementCount > html.length) this.element.lastElementChild.remove();
+  }
+
+  /** A growing reply: block `at` keeps its first `keep` characters, the rest is new; `total` blocks in all. */
+  patch({ at, keep, html, total }) {
+    const next = this.html.slice(0, at);
+    html.forEach((text, index) => next.push(index ? text : (this.html[at] ?? "").slice(0, keep) + text));
+    if (next.length !== total) return false;
+    this.set(next);
+    return true;
+  }
+
+  #place(index) {
+    const fresh = blockElement(this.html[index]);
+    const old = this.element.children[index];
+    if (old) old.replaceWith(fresh);
+    else this.element.append(fresh);
+  }
+
+  /** Put the caret behind the last character, or take it away. */
+  caret(on) {
+    this.element.querySelector(".caret")?.remove();
+    if (!on) return;
+    let end = this.element.lastElementChild;
+    while (end?.lastElementChild && !end.matches("pre, code, math") && !trailingText(end)) end = end.lastElementChild;
+    if (!end || end.matches("hr, math")) end = this.element;
+    (end.matches("pre") ? end.querySelector("code") ?? end : end).append(h("span.caret", { "aria-hidden": "true" }));
+  }
+}
+
+function trailingText(element) {
+  const last = element.lastChild;
+  return last?.nodeType === Node.TEXT_NODE && last.data.trim() !== "";
+}

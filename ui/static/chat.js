@@ -1,0 +1,126 @@
+// The chat view: the shown branch as a list of messages that keep their elements while the branch changes.
+
+import { byId, h, icon } from "./dom.js";
+import { logo } from "./sidebar.js";
+import { Message } from "./message.js";
+
+const NEAR_END = 60;
+const IDEAS = [
+  "Explain paged attention to a librarian in three sentences.",
+  "Write a Python function that merges overlapping intervals.",
+  "What should I pack for a rainy weekend in Brno?",
+  "Give me five names for a small wooden boat.",
+];
+
+export class Chat {
+  /** `act`: what Message needs, and copyText(text, button), older(), idea(text), system(). */
+  constructor(act) {
+    this.act = act;
+    this.log = byId("pc-log");
+    this.column = byId("pc-col");
+    this.items = new Map();
+    this.ids = [];
+    this.atEnd = true;
+    this.older = h("button.older", { type: "button", onclick: () => act.older() }, "Show earlier messages");
+    this.system = h("button.system", { type: "button", onclick: () => act.system(), title: "Edit the system prompt" });
+    this.empty = this.#emptyState();
+    this.jump = h("button.jump", { type: "button", "aria-label": "Jump to the end", hidden: true,
+      onclick: () => this.toEnd() }, icon("down"));
+    this.log.after(this.jump);
+    this.log.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.column.addEventListener("click", (event) => this.#copyCode(event));
+    new ResizeObserver(() => { if (this.atEnd) this.#stick(); }).observe(this.column);
+  }
+
+  /** Show a branch. `views` brings new or changed messages; those that are known keep their elements. */
+  show(ids, views, { earlier = 0, fresh = false } = {}) {
+    if (fresh) this.items.clear();
+    const anchor = fresh ? null : this.#anchor();
+    for (const view of views) this.put(view);
+    this.ids = ids;
+    const elements = ids.map((id) => this.items.get(id).element);
+    const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty])];
+    this.#place(wanted);
+    for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
+    if (fresh) this.atEnd = true;
+    if (this.atEnd) this.#stick();
+    else this.#restore(anchor);
+  }
+
+  put(view) {
+    const known = this.items.get(view.id);
+    if (known) known.update(view);
+    else this.items.set(view.id, new Message(view, this.act));
+  }
+
+  get last() {
+    return this.items.get(this.ids.at(-1)) ?? null;
+  }
+
+  /** The reply of this branch that is being written, if there is one. */
+  get running() {
+    return this.last?.growing ? this.last : null;
+  }
+
+  showSystem(words, detail) {
+    this.system.replaceChildren(h("b", {}, "System prompt"), h("span", {}, words));
+    this.system.title = detail;
+  }
+
+  toEnd() {
+    this.atEnd = true;
+    this.#stick();
+  }
+
+  #place(wanted) {
+    let at = this.column.firstChild;
+    for (const element of wanted) {
+      if (element === at) at = at.nextSibling;
+      else this.column.insertBefore(element, at);
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  }
+
+  #stick() {
+    this.log.scrollTop = this.log.scrollHeight;
+    this.jump.hidden = true;
+  }
+
+  #scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.log;
+    this.atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    this.jump.hidden = this.atEnd;
+  }
+
+  /** The place of the first message in view, to keep the eye there when the branch below it changes. */
+  #anchor() {
+    const top = this.log.getBoundingClientRect().top;
+    const index = this.ids.findIndex((id) => this.items.get(id)?.element.getBoundingClientRect().bottom > top);
+    return index < 0 ? null : { id: this.ids[index], index, top: this.#topOf(this.ids[index]) };
+  }
+
+  #restore(anchor) {
+    if (!anchor) return;
+    const id = this.items.has(anchor.id) ? anchor.id : this.ids[Math.min(anchor.index, this.ids.length - 1)];
+    if (id) this.log.scrollTop += this.#topOf(id) - anchor.top;
+  }
+
+  #topOf(id) {
+    return this.items.get(id).element.getBoundingClientRect().top;
+  }
+
+  #copyCode(event) {
+    const button = event.target.closest("[data-copy=code]");
+    if (button) this.act.copyText(button.closest(".code-holder").querySelector("code").textContent, button);
+  }
+
+  #emptyState() {
+    return h("div.empty", {}, logo(), h("h2", {}, "What would you like to know?"),
+      h("p", {}, "The model runs on this computer. Nothing you write leaves it."),
+      h("div.ideas", {}, ...IDEAS.map((text) => h("button", { type: "button", onclick: () => this.act.idea(text) }, text))));
+  }
+}

@@ -1,0 +1,148 @@
+// Where the reader writes: drafts for each chat, Send or Stop, and what sending would cost.
+
+import { byId, debounced, h, icon } from "./dom.js";
+import { count } from "./format.js";
+
+const DRAFT = "pagedchat.draft.";
+const PROBE_PAUSE_MS = 350;
+const LONGEST_DRAFT = 200_000;
+
+export class Composer {
+  /** `act` has: send(text) -> promise, stop(), probe(text) -> promise, editLast(). */
+  constructor(act) {
+    this.act = act;
+    this.session = null;
+    this.busy = false;
+    this.running = false;
+    this.field = h("textarea", {
+      id: "pc-composer", "data-testid": "composer", rows: "1", placeholder: "Write a message",
+      "aria-label": "Message", oninput: () => this.#typed(), onkeydown: (event) => this.#key(event),
+    });
+    this.send = h("button.primary", { type: "button", "data-testid": "send", onclick: () => this.submit() },
+      "Send", icon("up", 14));
+    this.stop = h("button.primary.stop", { type: "button", "data-testid": "stop", onclick: () => act.stop() },
+      h("i.square"), "Stop");
+    this.probe = h("span.probe", { "aria-live": "off" });
+    this.problem = h("div.problem", { role: "alert", hidden: true });
+    this.place = h("span.place", {}, this.send);
+    byId("pc-foot").append(h("form.box", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
+      this.problem, this.field, h("div.row", {}, this.probe, this.place)));
+    this.askProbe = debounced(PROBE_PAUSE_MS, () => this.#showProbe());
+    this.#typed(false);
+  }
+
+  get text() {
+    return this.field.value;
+  }
+
+  set text(value) {
+    this.field.value = value;
+    this.#typed();
+  }
+
+  /** Show the draft of another chat; `null` is the chat that begins with the first message. */
+  open(session) {
+    this.session = session;
+    this.field.value = this.#draft(session);
+    this.complain(null);
+    this.#typed(false);
+  }
+
+  setRunning(running) {
+    if (running === this.running) return;
+    this.running = running;
+    this.place.replaceChildren(running ? this.stop : this.send);
+    this.askProbe();
+  }
+
+  focus() {
+    this.field.focus({ preventScroll: true });
+  }
+
+  complain(words) {
+    this.problem.hidden = !words;
+    this.problem.textContent = words ?? "";
+  }
+
+  async submit() {
+    const text = this.text;
+    if (!text.trim() || this.busy) return;
+    if (this.running) return this.complain("A reply is being written here: stop it first, or wait for its end.");
+    const session = this.session;
+    this.#setBusy(true);
+    try {
+      await this.act.send(text);
+      this.delivered(session, text);
+    } catch (error) {
+      this.complain(error.lost ? `${error.message} Your text is kept here.` : error.message);
+    } finally {
+      this.#setBusy(false);
+    }
+  }
+
+  /** The server has stored `text`: its draft goes, unless something else was typed since. */
+  delivered(session, text) {
+    if (this.#draft(session) === text) this.#keep(session, "");
+    if (this.session === session && this.text === text) {
+      this.field.value = "";
+      this.#typed(false);
+    }
+    this.complain(null);
+  }
+
+  #setBusy(busy) {
+    this.busy = busy;
+    this.send.classList.toggle("busy", busy);
+    this.#enable();
+  }
+
+  #enable() {
+    this.send.disabled = this.busy || !this.text.trim();
+  }
+
+  #typed(remember = true) {
+    this.field.style.height = "auto";
+    this.field.style.height = `${this.field.scrollHeight}px`;
+    this.#enable();
+    if (remember) {
+      this.complain(null);
+      this.#keep(this.session, this.text);
+    }
+    this.probe.classList.add("stale");
+    this.askProbe?.();
+  }
+
+  #key(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.submit();
+    } else if (event.key === "ArrowUp" && !this.text) {
+      if (this.act.editLast()) event.preventDefault();
+    }
+  }
+
+  async #showProbe() {
+    const text = this.text.trim() && !this.running ? this.text : null;
+    const session = this.session;
+    const found = text === null ? null : await this.act.probe(text).catch(() => null);
+    if (session !== this.session || (text !== null && text !== this.text)) return;
+    this.probe.classList.remove("stale");
+    if (!found) return this.probe.replaceChildren(h("span.hint", {}, "Enter sends · Shift Enter starts a new line"));
+    const parts = ["If you send this now: ", h("b", {}, `${count(found.cached_tokens)} cached`), ", ",
+      h("b", {}, `${count(found.to_compute)} to compute`)];
+    const left = found.max_model_len - found.prompt_tokens;
+    if (found.max_model_len) parts.push(left > 0 ? ` · ${count(left)} tokens left` : " · longer than the context");
+    this.probe.replaceChildren(h("span.cost", {}, ...parts));
+  }
+
+  #draft(session) {
+    try { return localStorage.getItem(DRAFT + (session ?? "new")) ?? ""; } catch { return ""; }
+  }
+
+  #keep(session, text) {
+    try {
+      if (text && text.length <= LONGEST_DRAFT) localStorage.setItem(DRAFT + (session ?? "new"), text);
+      else localStorage.removeItem(DRAFT + (session ?? "new"));
+    } catch { /* storage is off or full: the text is still in the field */ }
+  }
+}

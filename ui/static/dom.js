@@ -1,0 +1,86 @@
+// Small helpers over the DOM. Text always goes in as text nodes; `html` is only for what the server has sanitized.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const PATHS = {
+  plus: "M8 3v10M3 8h10",
+  menu: "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
+  sidebar: "M2.5 3h11v10h-11zM6.3 3v10",
+  grid: "M2.5 2.5h4.4v4.4H2.5zM9.1 2.5h4.4v4.4H9.1zM2.5 9.1h4.4v4.4H2.5zM9.1 9.1h4.4v4.4H9.1z",
+  tune: "M2.5 5h6.2M11.9 5h1.6M2.5 11h1.6M7.3 11h6.2M10.3 3.4v3.2M5.7 9.4v3.2",
+  sun: "M8 5.2a2.8 2.8 0 1 0 0 5.6a2.8 2.8 0 1 0 0-5.6M8 1.6v1.3M8 13.1v1.3M1.6 8h1.3M13.1 8h1.3M3.5 3.5l.9.9M11.6 11.6l.9.9M3.5 12.5l.9-.9M11.6 4.4l.9-.9",
+  moon: "M13 9.6A5.5 5.5 0 0 1 6.4 3a5.5 5.5 0 1 0 6.6 6.6z",
+  copy: "M5.8 5.8h7.4v7.4H5.8zM10.2 5.6V2.8H2.8v7.4h2.8",
+  check: "M3 8.6l3.2 3.2L13 4.8",
+  again: "M13 8a5 5 0 1 1-1.5-3.6M11.9 1.9v2.7H9.2",
+  edit: "M3 13l.6-2.8L10.6 3.2l2.2 2.2L5.8 12.4zM9.3 4.5l2.2 2.2",
+  trash: "M3 4.4h10M6.2 4.2V2.8h3.6v1.4M4.2 4.6l.6 8.6h6.4l.6-8.6M6.8 7v3.8M9.2 7v3.8",
+  left: "M9.8 3.8L5.6 8l4.2 4.2",
+  right: "M6.2 3.8L10.4 8l-4.2 4.2",
+  down: "M8 3v9.4M4 8.6l4 4 4-4",
+  up: "M8 13V3.6M4 7.4l4-4 4 4",
+  close: "M3.8 3.8l8.4 8.4M12.2 3.8l-8.4 8.4",
+  play: "M5 3.4l7 4.6-7 4.6z",
+  warn: "M8 2.4l6 10.8H2zM8 6.4v3.2M8 11.2v.4",
+};
+
+/** An element: h("p.note", {title}, "text", child). Functions among the properties become listeners (onclick …). */
+export function h(spec, properties = {}, ...children) {
+  const [tag, ...classes] = spec.split(".");
+  const element = document.createElement(tag || "div");
+  if (classes.length) element.className = classes.join(" ");
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (name === "style") element.style.cssText = value;
+    else if (name in element && name !== "list" && typeof value !== "string") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** One of the line icons above, hidden from screen readers. */
+export function icon(name, size = 16) {
+  const svg = document.createElementNS(SVG, "svg");
+  for (const [key, value] of Object.entries({
+    viewBox: "0 0 16 16", width: size, height: size, fill: "none", stroke: "currentColor",
+    "stroke-width": 1.35, "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true",
+  })) svg.setAttribute(key, value);
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+/** A button with an icon, a name for screen readers and a tooltip. */
+export function iconButton(name, label, onclick, properties = {}) {
+  return h("button.icon", { type: "button", title: label, "aria-label": label, onclick, ...properties }, icon(name));
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Put children in place of what is there, without touching the DOM when `key` is unchanged. */
+export function refill(element, key, make) {
+  if (element.dataset.key === key) return;
+  element.dataset.key = key;
+  element.replaceChildren(...make().filter(Boolean));
+}
+
+/** Run `work` once per frame at most; nothing runs while nobody asks. */
+export function framed(work) {
+  let asked = 0;
+  return () => {
+    if (!asked) asked = requestAnimationFrame(() => { asked = 0; work(); });
+  };
+}
+
+/** Call `work` when `delay` ms passed without another call. */
+export function debounced(delay, work) {
+  let timer = 0;
+  const ask = (...args) => { clearTimeout(timer); timer = setTimeout(() => work(...args), delay); };
+  ask.cancel = () => clearTimeout(timer);
+  return ask;
+}

@@ -1,0 +1,59 @@
+// A message being edited in place.
+
+import { h } from "./dom.js";
+
+export class Editor {
+  /** `act` has: save(text) -> promise, cancel(). What was typed stays when saving fails. */
+  constructor(content, role, act) {
+    this.act = act;
+    this.field = h("textarea.edit-field", {
+      "aria-label": "Edit this message", "data-testid": "edit-field", rows: "1",
+      onkeydown: (event) => this.#key(event), oninput: () => this.#fit(),
+    });
+    this.field.value = content ?? "";
+    this.save = h("button.primary", { type: "button", "data-testid": "edit-save", onclick: () => this.#save() },
+      role === "user" ? "Save and send" : "Save");
+    this.problem = h("span.problem", { role: "alert" });
+    this.element = h("div.editor", {}, this.field, h("div.editor-row", {},
+      h("span.hint", {}, role === "user" ? "A new version is answered; the old one stays." : "A new version; the old one stays."),
+      this.problem,
+      h("button.quiet", { type: "button", onclick: () => act.cancel() }, "Cancel"), this.save));
+  }
+
+  focus() {
+    this.field.focus();
+    this.#fit();
+  }
+
+  #fit() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${Math.min(this.field.scrollHeight + 2, innerHeight * 0.6)}px`;
+  }
+
+  #key(event) {
+    if (event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.act.cancel();
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      this.#save();
+    }
+  }
+
+  async #save() {
+    if (!this.field.value.trim()) return this.#say("There is nothing to save.");
+    this.save.disabled = true;
+    try {
+      await this.act.save(this.field.value);
+    } catch (error) {
+      this.#say(error.message);
+    } finally {
+      this.save.disabled = false;
+    }
+  }
+
+  #say(words) {
+    this.problem.textContent = words;
+  }
+}

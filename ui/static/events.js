@@ -1,0 +1,44 @@
+// The last KV events in words.
+
+import { h, refill } from "./dom.js";
+import { count, plural } from "./format.js";
+
+const SHOWN = 12;
+
+export class EventStrip {
+  constructor(nameOf) {
+    this.nameOf = nameOf;
+    this.paused = false;
+    this.pause = h("button.link", { type: "button", "aria-pressed": "false", onclick: () => this.#toggle() }, "Pause");
+    this.list = h("ol.events");
+    this.element = h("div.part", {}, h("h3", {}, "Events", this.pause), this.list);
+    this.log = [];
+  }
+
+  show(log) {
+    this.log = log;
+    if (this.paused) return;
+    const shown = log.slice(-SHOWN).reverse();
+    refill(this.list, String(shown[0]?.seq ?? "none"), () => shown.length
+      ? shown.map((event) => this.#line(event)) : [h("li.none", {}, "Nothing has happened since the page was opened.")]);
+  }
+
+  #toggle() {
+    this.paused = !this.paused;
+    this.pause.textContent = this.paused ? "Go on" : "Pause";
+    this.pause.setAttribute("aria-pressed", String(this.paused));
+    this.show(this.log);
+  }
+
+  #line(event) {
+    return h(`li.${event.type}`, {}, h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, this.#words(event)));
+  }
+
+  #words({ type, blocks, num_tokens: tokens, labels, request_id: request }) {
+    const who = labels?.session ? ` · ${this.nameOf(labels.session)}` : request ? " · API" : "";
+    if (type === "copied") return `${blocks[0]} → ${blocks[1]}${tokens ? ` · ${plural(tokens, "token")}` : ""}${who}`;
+    const what = blocks.length === 1 ? `block ${blocks[0]}` : plural(blocks.length, "block");
+    const fill = type === "stored" && blocks.length === 1 && tokens ? ` · ${plural(tokens, "token")}` : "";
+    return `${what}${fill}${who}`;
+  }
+}

@@ -1,0 +1,44 @@
+// Numbers and times as people read them.
+
+const whole = new Intl.NumberFormat("en-US");
+
+export function count(value) {
+  return whole.format(value);
+}
+
+export function plural(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+export function seconds(value) {
+  if (value < 0.995) return `${value.toFixed(2)} s`;
+  if (value < 59.95) return `${value.toFixed(1)} s`;
+  return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+}
+
+export function rate(value) {
+  return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} tok/s`;
+}
+
+export function percent(share) {
+  if (share === null || Number.isNaN(share)) return "–";
+  const value = share * 100;
+  return `${value === 0 || value >= 99.95 ? value.toFixed(0) : value.toFixed(1)} %`;
+}
+
+export function bytes(value) {
+  if (value >= 1 << 30) return `${(value / (1 << 30)).toFixed(1)} GiB`;
+  return `${Math.round(value / (1 << 20))} MiB`;
+}
+
+/** The heading under which a chat is listed. */
+export function dayGroup(time, now = new Date()) {
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  const day = 86_400_000;
+  const moment = new Date(time).getTime();
+  if (moment >= midnight) return "Today";
+  if (moment >= midnight - day) return "Yesterday";
+  if (moment >= midnight - 6 * day) return "This week";
+  if (moment >= midnight - 29 * day) return "This month";
+  return "Earlier";
+}

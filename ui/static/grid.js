@@ -1,0 +1,173 @@
+// The pool drawn on a canvas: one cell a physical block. State is told by shape, owner by colour, count by number.
+
+import { h } from "./dom.js";
+import { ACTIVE, CACHED, FREE, SHARED, STATE_NAMES } from "./kvmodel.js";
+
+const SIZES = [20, 17, 15, 13, 11, 9, 8, 7, 6, 5, 4];
+const ROOM = 320;
+const FLASH_MS = 900;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+export class Grid {
+  /** `hueOf(owner)` gives 0 to 5; `titleOf(owner)` a name for the tooltip. */
+  constructor(model, hueOf, titleOf) {
+    Object.assign(this, { model, hueOf, titleOf });
+    this.canvas = h("canvas", { role: "img" });
+    this.tip = h("div.tip", { hidden: true });
+    this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.tip);
+    this.marked = new Set();
+    this.flashes = new Map();
+    this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
+    this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+    addEventListener("pagedchat:theme", () => { this.colours = null; this.draw(); });
+    new ResizeObserver(() => this.draw()).observe(this.element);
+  }
+
+  /** Outline these blocks (those of the shown branch, or one under the pointer). */
+  mark(blocks) {
+    this.marked = new Set(blocks);
+    this.draw();
+  }
+
+  flash(blocks) {
+    if (calm.matches || blocks.length > 64) return;
+    const until = performance.now() + FLASH_MS;
+    for (const block of blocks) this.flashes.set(block, until);
+  }
+
+  draw() {
+    const { model, canvas } = this;
+    const width = this.element.clientWidth;
+    if (!width || document.hidden || !model.loaded) return;
+    this.#layout(width);
+    const pen = canvas.getContext("2d");
+    pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    pen.clearRect(0, 0, width, this.height);
+    this.colours ??= this.#colours();
+    for (let block = 0; block < model.total; block++) this.#cell(pen, block);
+    this.#drawFlashes(pen);
+    this.#tell();
+  }
+
+  #layout(width) {
+    const { total } = this.model;
+    const fits = (size) => Math.ceil(total / Math.floor(width / size)) * size <= ROOM;
+    this.size = SIZES.find(fits) ?? SIZES.at(-1);
+    this.columns = Math.floor(width / this.size);
+    this.height = Math.ceil(total / this.columns) * this.size;
+    this.ratio = devicePixelRatio || 1;
+    const pixels = [Math.round(width * this.ratio), Math.round(this.height * this.ratio)];
+    if (this.canvas.width !== pixels[0]) this.canvas.width = pixels[0];
+    if (this.canvas.height !== pixels[1]) this.canvas.height = pixels[1];
+    this.canvas.style.height = `${this.height}px`;
+  }
+
+  #colours() {
+    const style = getComputedStyle(document.documentElement);
+    const read = (name) => style.getPropertyValue(`--pc-${name}`).trim();
+    return {
+      owners: [0, 1, 2, 3, 4, 5].map((hue) => read(`own-${hue}`)), line: read("line-strong"), ghost: read("ghost"),
+      surface: read("surface"), text: read("text"), mark: read("text"), accent: read("accent"), flash: read("own-5"),
+    };
+  }
+
+  #cell(pen, block) {
+    const { model, size, colours } = this;
+    const gap = size > 12 ? 3 : size > 6 ? 2 : 1;
+    const x = (block % this.columns) * size, y = Math.floor(block / this.columns) * size, w = size - gap;
+    const state = model.state[block];
+    const radius = Math.min(3, w / 4);
+    pen.beginPath();
+    if (state === FREE) {
+      pen.roundRect(x + 0.5, y + 0.5, w - 1, w - 1, radius);
+      pen.strokeStyle = colours.line;
+      pen.globalAlpha = size > 6 ? 0.75 : 0.5;
+      pen.lineWidth = 1;
+      pen.stroke();
+      pen.globalAlpha = 1;
+    } else {
+      pen.roundRect(x, y, w, w, radius);
+      pen.globalAlpha = state === CACHED ? 0.5 : 1;
+      pen.fillStyle = state === CACHED ? colours.ghost : this.#colourOf(block);
+      pen.fill();
+      pen.globalAlpha = 1;
+      if (state === SHARED) this.#hatch(pen, x, y, w, radius, block);
+    }
+    if (this.marked.has(block)) {
+      pen.strokeStyle = colours.mark;
+      pen.lineWidth = size > 8 ? 1.5 : 1;
+      pen.strokeRect(x - 0.5, y - 0.5, w + 1, w + 1);
+    }
+  }
+
+  #hatch(pen, x, y, w, radius, block) {
+    pen.save();
+    pen.beginPath();
+    pen.roundRect(x, y, w, w, radius);
+    pen.clip();
+    pen.strokeStyle = this.colours.surface;
+    pen.globalAlpha = 0.62;
+    pen.lineWidth = Math.max(1, w / 8);
+    const step = Math.max(3, w / 3);
+    for (let at = -w; at < w; at += step) {
+      pen.beginPath();
+      pen.moveTo(x + at, y + w);
+      pen.lineTo(x + at + w, y);
+      pen.stroke();
+    }
+    pen.restore();
+    if (w < 12) return;
+    pen.beginPath();
+    pen.arc(x + w / 2, y + w / 2, w / 2.6, 0, 7);
+    pen.fillStyle = this.colours.surface;
+    pen.fill();
+    pen.fillStyle = this.colours.text;
+    pen.font = `600 ${Math.round(w * 0.58)}px system-ui, sans-serif`;
+    pen.textAlign = "center";
+    pen.textBaseline = "central";
+    pen.fillText(String(Math.min(this.model.refs[block], 99)), x + w / 2, y + w / 2 + 0.5);
+  }
+
+  #colourOf(block) {
+    const [owner] = this.model.ownersOf(block);
+    return owner === undefined ? this.colours.accent : this.colours.owners[this.hueOf(owner)];
+  }
+
+  #drawFlashes(pen) {
+    const now = performance.now();
+    pen.strokeStyle = this.colours.flash;
+    pen.lineWidth = 2;
+    let last = 0;
+    for (const [block, until] of this.flashes) {
+      if (until <= now) { this.flashes.delete(block); continue; }
+      last = Math.max(last, until);
+      const x = (block % this.columns) * this.size, y = Math.floor(block / this.columns) * this.size;
+      pen.strokeRect(x - 1, y - 1, this.size - 1, this.size - 1);
+    }
+    clearTimeout(this.timer);
+    if (last) this.timer = setTimeout(() => this.draw(), last - now + 5);
+  }
+
+  /** What is drawn, for people who read and for tests. */
+  #tell() {
+    const { free, cached, active, shared } = this.model.totals;
+    Object.assign(this.element.dataset, { free, cached, active, shared, seq: this.model.seq });
+    this.canvas.setAttribute("aria-label",
+      `${this.model.total} blocks: ${active} active, ${shared} of them shared, ${cached} cached, ${free} free`);
+  }
+
+  #hover(event) {
+    const { offsetX, offsetY } = event;
+    const block = Math.floor(offsetY / this.size) * this.columns + Math.floor(offsetX / this.size);
+    const inside = offsetX < this.columns * this.size && block >= 0 && block < this.model.total;
+    this.tip.hidden = !inside;
+    if (!inside) return;
+    const state = this.model.state[block];
+    const owners = state >= ACTIVE ? this.model.ownersOf(block).map((owner) => this.titleOf(owner)) : [];
+    const refs = this.model.refs[block];
+    this.tip.textContent = [`Block ${block} · ${STATE_NAMES[state]}`, refs > 1 ? `${refs} references` : "",
+      owners.join(", ")].filter(Boolean).join(" · ");
+    const room = this.element.clientWidth - this.tip.offsetWidth;
+    this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${offsetY + 16}px)`;
+  }
+}

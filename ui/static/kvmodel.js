@@ -1,0 +1,101 @@
+// The pool as the page knows it: a snapshot, then events in order. No drawing here.
+
+export const FREE = 0, CACHED = 1, ACTIVE = 2, SHARED = 3;
+const STATES = { free: FREE, cached: CACHED, active: ACTIVE, shared: SHARED };
+const LETTERS = { f: FREE, c: CACHED, a: ACTIVE, s: SHARED };
+export const STATE_NAMES = ["free", "cached", "active", "shared"];
+const KEPT = 200;
+
+export class KvModel {
+  constructor() {
+    this.seq = -1;
+    this.total = 0;
+    this.blockSize = 0;
+    this.conserved = true;
+    this.state = new Uint8Array(0);
+    this.refs = new Uint32Array(0);
+    this.owners = new Map();
+    this.counts = [0, 0, 0, 0];
+    this.pinned = 0;
+    this.log = [];
+  }
+
+  get loaded() {
+    return this.seq >= 0;
+  }
+
+  load(snapshot) {
+    const total = snapshot.num_blocks;
+    Object.assign(this, {
+      seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved, pinned: snapshot.pinned,
+      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), counts: [0, 0, 0, 0],
+    });
+    for (const block of snapshot.blocks) {
+      this.state[block.id] = STATES[block.state];
+      this.refs[block.id] = block.ref_count;
+      this.counts[this.state[block.id]]++;
+      if (block.owners.length) this.owners.set(block.id, new Map(block.owners.map((owner) => [owner, 1])));
+    }
+  }
+
+  /** Apply one event. Returns false when events are missing before it: a new snapshot is needed. */
+  apply(event) {
+    if (event.seq <= this.seq) return true;
+    if (event.seq !== this.seq + 1 || !event.states) return false;
+    this.seq = event.seq;
+    for (let index = 0; index < event.blocks.length; index++) {
+      this.#set(event.blocks[index], LETTERS[event.states[index]], event.ref_counts[index]);
+    }
+    this.#own(event);
+    this.log.push(event);
+    if (this.log.length > 2 * KEPT) this.log.splice(0, KEPT);
+    return true;
+  }
+
+  /** Numbers by the contract's names; `active` includes `shared`. */
+  get totals() {
+    const [free, cached, active, shared] = this.counts;
+    return { free, cached, active: active + shared, shared };
+  }
+
+  /** References over blocks in use: how many copies sharing saves. Null when nothing is in use. */
+  get sharing() {
+    let references = 0, used = 0;
+    for (let block = 0; block < this.total; block++) {
+      if (this.state[block] >= ACTIVE) { references += this.refs[block]; used++; }
+    }
+    return used ? references / used : null;
+  }
+
+  ownersOf(block) {
+    return [...(this.owners.get(block)?.keys() ?? [])];
+  }
+
+  #set(block, state, refs) {
+    this.counts[this.state[block]]--;
+    this.counts[state]++;
+    this.state[block] = state;
+    this.refs[block] = refs;
+    if (state < ACTIVE) this.owners.delete(block);
+  }
+
+  #own({ type, blocks, labels, request_id }) {
+    const owner = labels?.session ?? request_id;
+    if (!owner) return;
+    if (type === "allocated" || type === "shared") for (const block of blocks) this.#count(block, owner, 1);
+    else if (type === "released") for (const block of blocks) this.#count(block, owner, -1);
+    else if (type === "copied") {
+      this.#count(blocks[0], owner, -1);
+      this.#count(blocks[1], owner, 1);
+    }
+  }
+
+  #count(block, owner, step) {
+    const holders = this.owners.get(block) ?? new Map();
+    const left = (holders.get(owner) ?? 0) + step;
+    if (left > 0) holders.set(owner, left);
+    else holders.delete(owner);
+    if (holders.size && this.state[block] >= ACTIVE) this.owners.set(block, holders);
+    else this.owners.delete(block);
+  }
+}

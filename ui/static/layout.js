@@ -1,0 +1,66 @@
+// Which columns are on the screen. On a wide screen they stand side by side; on a narrow one they slide over the chat.
+
+import { byId } from "./dom.js";
+
+const KEY = "pagedchat.layout";
+const narrow = matchMedia("(max-width: 820px)");
+const middle = matchMedia("(max-width: 1180px)");
+
+export class Layout {
+  /** `act.panel(open)` is told whether the KV panel is on the screen. */
+  constructor(act) {
+    this.act = act;
+    this.root = byId("pc");
+    this.scrim = byId("pc-scrim");
+    this.wide = { sidebar: true, panel: true, ...read() };
+    this.drawer = null;
+    this.scrim.addEventListener("click", () => this.closeDrawers());
+  }
+
+  start() {
+    narrow.addEventListener("change", () => this.draw());
+    middle.addEventListener("change", () => this.draw());
+    this.draw();
+  }
+
+  toggleSidebar() {
+    if (narrow.matches) this.drawer = this.drawer === "sidebar" ? null : "sidebar";
+    else this.#flip("sidebar");
+    this.draw();
+  }
+
+  togglePanel() {
+    if (middle.matches) this.drawer = this.drawer === "panel" ? null : "panel";
+    else this.#flip("panel");
+    this.draw();
+  }
+
+  /** Returns whether one was open. */
+  closeDrawers() {
+    if (!this.drawer) return false;
+    this.drawer = null;
+    this.draw();
+    return true;
+  }
+
+  draw() {
+    const sidebar = narrow.matches ? this.drawer === "sidebar" : this.wide.sidebar;
+    const panel = middle.matches ? this.drawer === "panel" : this.wide.panel;
+    this.root.dataset.sidebar = sidebar ? "open" : "closed";
+    this.root.dataset.panel = panel ? "open" : "closed";
+    this.scrim.hidden = !this.drawer;
+    byId("pc-side").inert = !sidebar;
+    byId("pc-kv").inert = !panel;
+    byId("pc-blocks")?.setAttribute("aria-expanded", String(panel));
+    this.act.panel(panel);
+  }
+
+  #flip(name) {
+    this.wide[name] = !this.wide[name];
+    try { localStorage.setItem(KEY, JSON.stringify(this.wide)); } catch { /* storage is off */ }
+  }
+}
+
+function read() {
+  try { return JSON.parse(localStorage.getItem(KEY)) ?? {}; } catch { return {}; }
+}

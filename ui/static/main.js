@@ -1,0 +1,337 @@
+// Puts the parts together: what the server says goes to the part that shows it, what the reader does goes to the server.
+
+import { Banner } from "./banner.js";
+import { Chat } from "./chat.js";
+import { Composer } from "./composer.js";
+import { byId, h, icon, iconButton } from "./dom.js";
+import { Layout } from "./layout.js";
+import { Panel } from "./panel.js";
+import { Settings } from "./settings.js";
+import { Sidebar } from "./sidebar.js";
+import { Socket } from "./socket.js";
+import { startTheme } from "./theme.js";
+import { complain, toast } from "./toasts.js";
+
+const NO_CHAT = "/?session=";
+
+class Page {
+  constructor(fillSettings) {
+    this.session = null;
+    this.info = {};
+    this.pending = null;
+    const id = new URL(location.href).searchParams.get("session");
+    this.current = id || null;
+    this.blank = id === "";
+    this.socket = new Socket("/ui/ws", () => ({ session: this.current, blank: this.blank }));
+    this.layout = new Layout({ panel: (open) => this.panel.setOpen(open) });
+    this.sidebar = new Sidebar({
+      open: (session) => this.open(session), create: () => this.create(),
+      rename: (session, title) => this.socket.call("rename", { session, title }).catch(complain),
+      remove: (session) => this.remove(session), settings: () => this.showSettings(),
+      closeDrawer: () => this.layout.toggleSidebar(),
+    });
+    this.banner = new Banner(() => this.socket.connect());
+    this.chat = new Chat(this.#chatActions());
+    this.composer = new Composer({
+      send: (text) => this.send(text), stop: () => this.stop(), probe: (text) => this.probe(text),
+      editLast: () => this.editLast(),
+    });
+    this.panel = new Panel({
+      call: (op, args) => this.socket.call(op, args), close: () => this.layout.togglePanel(),
+      hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
+      titleOf: (owner) => this.sidebar.sessions.get(owner)?.title ?? "API",
+      session: () => this.current,
+    });
+    this.settings = new Settings({
+      fill: fillSettings, closed: () => this.composer.focus(), save: (change) => this.saveSettings(change),
+    });
+    this.#top();
+    this.#listen();
+    this.layout.start();
+  }
+
+  #top() {
+    this.title = h("h1", { id: "pc-title" }, "New chat");
+    byId("pc-top").append(
+      iconButton("menu", "Show chats", () => this.layout.toggleSidebar(), { class: "icon menu" }),
+      this.title,
+      h("div.tools", {},
+        h("button.tool", { type: "button", onclick: () => this.showSettings(), title: "System prompt and sampling" },
+          icon("tune"), h("span", {}, "Settings")),
+        h("button.tool", { type: "button", id: "pc-blocks", onclick: () => this.layout.togglePanel(),
+          title: "KV blocks", "aria-controls": "pc-kv" }, icon("grid"), h("span", {}, "Blocks"))));
+  }
+
+  #chatActions() {
+    const say = (promise) => promise.catch(complain);
+    return {
+      copy: (id, button) => this.copy(id, button),
+      copyText: (text, button) => this.copyText(text, button),
+      regenerate: (message) => { this.chat.toEnd(); say(this.socket.call("regenerate", { message })); },
+      edit: async (message, text) => { await this.socket.call("edit", { message, text }); },
+      select: (message) => say(this.socket.call("select", { message })),
+      resume: (message) => { this.chat.toEnd(); say(this.socket.call("resume", { message })); },
+      older: () => say(this.socket.call("older")),
+      idea: (text) => { this.composer.text = text; this.composer.focus(); },
+      system: () => this.showSettings(),
+    };
+  }
+
+  #listen() {
+    const { socket } = this;
+    socket.on("open", (hello) => this.connected(hello));
+    socket.on("lost", () => { this.banner.setLost(true); this.panel.disconnected(); });
+    socket.on("status", ({ status }) => this.setStatus(status));
+    socket.on("session", ({ session }) => this.takeSession(session));
+    socket.on("path", (frame) => this.showPath(frame));
+    socket.on("message", ({ session, message }) => {
+      if (session === this.current) { this.chat.put(message); this.changed(); }
+    });
+    socket.on("patch", (frame) => this.patch(frame));
+    socket.on("gone", ({ session }) => { if (session === this.current) this.show(null); });
+    socket.on("kv-snapshot", (frame) => this.panel.takeSnapshot(frame));
+    socket.on("kv", (frame) => this.panel.takeEvents(frame));
+    socket.on("kv-stats", ({ stats }) => this.panel.takeStats(stats));
+    socket.on("kv-table", (frame) => this.panel.takeTable(frame));
+    addEventListener("popstate", () => this.open(new URL(location.href).searchParams.get("session") || null, false));
+    addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // -- connection ---------------------------------------------------------------------------------------------------
+
+  async connected(hello) {
+    if (this.version && this.version !== hello.version) {
+      toast("pagedchat was updated.", { action: "Reload", run: () => location.reload() });
+    }
+    this.version = hello.version;
+    this.banner.setLost(false);
+    this.sidebar.load(hello.sessions);
+    this.setStatus(hello.status);
+    if (hello.asked_for_missing) toast("That chat does not exist any more.");
+    await this.show(hello.session, { push: false });
+    this.panel.connected();
+  }
+
+  setStatus(status) {
+    const wasReady = this.banner.status?.state === "ready";
+    this.banner.setStatus(status);
+    this.info = status.info ?? {};
+    const { model, device, dtype, kernels, reason } = this.info;
+    this.sidebar.showModel(model ? `${model} · ${device} · ${dtype}` : "No model yet",
+      kernels ? `${kernels} kernels: ${reason ?? ""}` : "");
+    this.showSystem();
+    if (status.state === "ready" && !wasReady) { this.panel.restarted(); this.composer.askProbe(); }
+  }
+
+  // -- chats --------------------------------------------------------------------------------------------------------
+
+  open(session, push = true) {
+    this.layout.closeDrawers();
+    if (session !== this.current || !session) this.show(session, { push }).catch(complain);
+    this.composer.focus();
+  }
+
+  /** Show a chat, or the empty page that becomes one with the first message. */
+  async show(id, { push = true } = {}) {
+    const frame = await this.socket.call("open", { session: id });
+    this.enter(id, push);
+    if (id === null) {
+      this.session = null;
+      this.chat.show([], [], { fresh: true });
+      this.changed();
+    } else {
+      this.showPath(frame, true);
+    }
+  }
+
+  enter(id, push) {
+    const same = id === this.current;
+    this.current = id;
+    this.blank = id === null;
+    this.sidebar.select(id);
+    if (!same || !this.entered) this.composer.open(id);
+    this.entered = true;
+    const address = id === null ? "/" : NO_CHAT + encodeURIComponent(id);
+    if (location.pathname + location.search !== address) {
+      if (push) history.pushState(null, "", address);
+      else history.replaceState(null, "", address);
+    }
+  }
+
+  showPath(frame, fresh = false) {
+    if (frame.session.id !== this.current) return;
+    this.session = frame.session;
+    this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh });
+    this.settle();
+    this.changed();
+  }
+
+  /** After a lost connection: was the question that was being sent stored after all? */
+  settle() {
+    const { pending } = this;
+    if (!pending || pending.session !== this.current) return;
+    const views = this.chat.ids.map((id) => this.chat.items.get(id).view);
+    const stored = views.some((view) => view.role === "user" && (view.parent_id ?? null) === pending.parent &&
+      view.content === pending.text);
+    if (stored) this.composer.delivered(pending.session, pending.text);
+    this.pending = null;
+  }
+
+  takeSession(session) {
+    this.sidebar.put(session);
+    if (session.id !== this.current) return;
+    if (session.deleted_at) { this.show(null).catch(complain); return; }
+    this.session = session;
+    this.changed();
+  }
+
+  async create() {
+    this.layout.closeDrawers();
+    try {
+      if (this.session === null || this.chat.ids.length) {
+        const session = await this.socket.call("create");
+        this.sidebar.put(session);
+        await this.show(session.id);
+      }
+      this.composer.focus();
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  async remove(id) {
+    const title = this.sidebar.sessions.get(id)?.title ?? "Chat";
+    try {
+      await this.socket.call("delete", { session: id });
+      toast(`Deleted “${title}”.`, { action: "Undo", run: () => this.restore(id) });
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  async restore(id) {
+    try {
+      await this.socket.call("undelete", { session: id });
+      await this.show(id);
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  // -- messages -----------------------------------------------------------------------------------------------------
+
+  async send(text) {
+    const parent = this.chat.ids.at(-1) ?? null;
+    const session = this.current;
+    this.pending = { session, parent, text };
+    try {
+      const sent = await this.socket.call("send", { session, parent, text });
+      this.pending = null;
+      this.chat.toEnd();
+      if (session === null && this.current === null) await this.show(sent.session);
+    } catch (error) {
+      if (!error.lost) this.pending = null;
+      throw error;
+    }
+  }
+
+  stop() {
+    const message = this.chat.running?.id;
+    if (message) this.socket.call("stop", { message }).catch(complain);
+  }
+
+  probe(text) {
+    if (!this.banner.ready) return Promise.resolve(null);
+    return this.socket.call("probe", { session: this.current, parent: this.chat.ids.at(-1) ?? null, text });
+  }
+
+  editLast() {
+    const id = this.chat.ids.findLast((one) => this.chat.items.get(one).role === "user");
+    if (id) this.chat.items.get(id).startEditing();
+    return Boolean(id);
+  }
+
+  patch(frame) {
+    if (frame.session !== this.current) return;
+    const message = this.chat.items.get(frame.id);
+    if (message && !message.patch(frame)) this.show(this.current, { push: false }).catch(complain);
+  }
+
+  async copy(id, button) {
+    const view = this.chat.items.get(id).view;
+    this.copyText(view.content ?? (await this.socket.call("text", { message: id })), button);
+  }
+
+  async copyText(text, button) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const field = h("textarea", { style: "position:fixed;opacity:0" });
+      field.value = text;
+      document.body.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+    }
+    button.replaceChildren(icon("check"));
+    button.classList.add("done");
+    setTimeout(() => { button.replaceChildren(icon("copy")); button.classList.remove("done"); }, 1_600);
+  }
+
+  // -- settings -----------------------------------------------------------------------------------------------------
+
+  async showSettings() {
+    this.layout.closeDrawers();
+    try {
+      if (this.current === null) await this.create();
+      this.settings.show(this.session, this.info);
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  async saveSettings(change) {
+    const session = await this.socket.call("settings", { session: this.current, change });
+    this.session = session;
+    this.showSystem();
+    return session;
+  }
+
+  showSystem() {
+    const own = this.session?.system_prompt;
+    const words = own ?? this.info.default_system_prompt;
+    if (own === "") this.chat.showSystem("empty", "This chat has an empty system prompt");
+    else this.chat.showSystem(words ? words.replace(/\s+/g, " ") : "none", words ?? "");
+    this.chat.system.dataset.own = String(own !== null && own !== undefined);
+  }
+
+  // -- the whole page -----------------------------------------------------------------------------------------------
+
+  /** Something about the shown chat has changed: keep title, Stop and the browser's tab in step. */
+  changed() {
+    const title = this.session?.title ?? "New chat";
+    this.title.textContent = title;
+    this.title.title = title;
+    document.title = this.session ? `${title} · pagedchat` : "pagedchat";
+    this.composer.setRunning(Boolean(this.chat.running));
+    this.showSystem();
+  }
+
+  key(event) {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      this.create();
+    } else if (event.key === "Escape" && !event.defaultPrevented && !this.settings.isOpen) {
+      if (!this.layout.closeDrawers()) this.stop();
+    }
+  }
+}
+
+export function start(fillSettings) {
+  if (window.pagedchat?.page) return;
+  startTheme();
+  window.pagedchat = {};
+  const page = new Page(fillSettings);
+  window.pagedchat.page = page;
+  page.socket.connect();
+}

@@ -1,0 +1,157 @@
+// One message: its text, what is known about it, and what can be done with it.
+
+import { Blocks } from "./blocks.js";
+import { h, icon, iconButton, refill } from "./dom.js";
+import { count, plural, rate, seconds } from "./format.js";
+import { Editor } from "./editor.js";
+
+const ENDED = {
+  stopped: "Stopped.",
+  interrupted: "This reply was interrupted; what had arrived is here.",
+  error: "The reply failed.",
+};
+
+export class Message {
+  /** `act` has: copy(id, button), regenerate(id), edit(id, text), select(id), resume(id). */
+  constructor(view, act) {
+    this.act = act;
+    this.id = view.id;
+    this.role = view.role;
+    this.editor = null;
+    this.body = view.role === "assistant" ? new Blocks() : null;
+    this.text = this.body ? this.body.element : h("div.typed");
+    this.note = h("div.note", { hidden: true });
+    this.foot = h("footer.foot");
+    this.element = h(`article.msg.${view.role}`, {
+      "data-testid": "message", "data-role": view.role, "data-message-id": view.id,
+    }, h("div.body", {}, this.text), this.note, this.foot);
+    this.update(view);
+  }
+
+  get growing() {
+    return this.view.status === "streaming";
+  }
+
+  update(view) {
+    this.view = { ...this.view, ...view };
+    const { element, growing } = this;
+    element.dataset.status = this.view.status;
+    element.setAttribute("aria-label", this.role === "user" ? "You" : this.role === "assistant" ? "Reply" : this.role);
+    element.setAttribute("aria-busy", String(growing));
+    if (!this.body) this.text.textContent = this.view.content;
+    else if (view.blocks) this.body.set(view.blocks);
+    this.#drawText();
+    this.#drawNote();
+    this.#drawFoot();
+  }
+
+  /** Returns false when the patch does not fit what is here: the reply has to be fetched again. */
+  patch(frame) {
+    const fits = this.body.patch(frame);
+    this.#drawText();
+    return fits;
+  }
+
+  #drawText() {
+    if (!this.body) return;
+    const empty = !this.body.html.length;
+    this.element.classList.toggle("awaiting", this.growing && empty);
+    this.body.caret(this.growing);
+  }
+
+  #drawNote() {
+    const { status, error, generation } = this.view;
+    const words = status === "done" && generation?.finish_reason === "length"
+      ? "The reply limit was reached." : status === "error" || status === "interrupted" ? error || ENDED[status] : ENDED[status];
+    this.note.hidden = !words;
+    if (!words) return;
+    const resumable = generation?.finish_reason === "length" || status === "stopped" || status === "interrupted";
+    refill(this.note, `${status}|${words}|${resumable}`, () => [
+      status === "error" || status === "interrupted" ? icon("warn") : null,
+      h("span", {}, words),
+      resumable && this.role === "assistant"
+        ? h("button.link", { type: "button", "data-testid": "continue", onclick: () => this.act.resume(this.id) }, "Continue")
+        : null,
+      status === "error"
+        ? h("button.link", { type: "button", onclick: () => this.act.regenerate(this.id) }, "Try again") : null,
+    ]);
+    this.note.dataset.kind = status;
+  }
+
+  #drawFoot() {
+    const { siblings = [], sibling_index: index, generation, status } = this.view;
+    refill(this.foot, JSON.stringify([siblings, index, generation, status]), () => [
+      siblings.length > 1 ? this.#siblings(siblings, index) : null,
+      this.role === "assistant" ? this.#stats(generation) : null,
+      h("span.acts", {}, ...this.#actions()),
+    ]);
+  }
+
+  #siblings(ids, index) {
+    const go = (step) => this.act.select(ids[index - 1 + step]);
+    return h("span.sib", { role: "group", "aria-label": "Versions of this message" },
+      iconButton("left", "Previous version", () => go(-1), { "data-testid": "sibling-prev", disabled: index <= 1 }),
+      h("span.at", { "data-testid": "sibling-label" }, `${index}/${ids.length}`),
+      iconButton("right", "Next version", () => go(1), { "data-testid": "sibling-next", disabled: index >= ids.length }));
+  }
+
+  #stats(generation) {
+    const made = generation ?? {};
+    const parts = [];
+    if (made.prompt_tokens && made.cached_tokens !== null && made.cached_tokens !== undefined) {
+      const share = Math.round((100 * made.cached_tokens) / made.prompt_tokens);
+      parts.push(h("span.meter", {}, `${count(made.cached_tokens)} of ${count(made.prompt_tokens)} tokens reused`,
+        h("u", { style: `--p:${share}%`, "aria-hidden": "true" })));
+    }
+    if (typeof made.ttft_s === "number") parts.push(h("span", {}, `first token ${seconds(made.ttft_s)}`));
+    if (!this.growing && made.tokens_per_second) parts.push(h("span", {}, rate(made.tokens_per_second)));
+    if (!parts.length) return null;
+    return h("span.stats", { "data-testid": "reply-stats", title: details(made) }, ...parts);
+  }
+
+  #actions() {
+    if (this.growing) return [];
+    return [
+      iconButton("copy", "Copy message", (event) => this.act.copy(this.id, event.currentTarget), { "data-testid": "copy" }),
+      iconButton("edit", "Edit", () => this.startEditing(), { "data-testid": "edit" }),
+      iconButton("again", this.role === "user" ? "Answer again" : "Regenerate", () => this.act.regenerate(this.id),
+        { "data-testid": "regenerate" }),
+    ];
+  }
+
+  startEditing() {
+    if (this.editor) return this.editor.focus();
+    this.editor = new Editor(this.view.content, this.role, {
+      save: async (text) => { await this.act.edit(this.id, text); this.stopEditing(); },
+      cancel: () => this.stopEditing(),
+    });
+    this.element.classList.add("editing");
+    this.text.after(this.editor.element);
+    this.editor.focus();
+  }
+
+  stopEditing() {
+    this.editor?.element.remove();
+    this.editor = null;
+    this.element.classList.remove("editing");
+    this.foot.querySelector("[data-testid=edit]")?.focus({ preventScroll: true });
+  }
+}
+
+function details(made) {
+  const lines = [];
+  if (made.model) lines.push(made.model);
+  if (made.prompt_tokens) {
+    lines.push(`prompt ${plural(made.prompt_tokens, "token")}: ${count(made.cached_tokens ?? 0)} cached, ` +
+      `${count(made.computed_tokens ?? 0)} computed`);
+  }
+  if (made.completion_tokens) lines.push(`reply ${plural(made.completion_tokens, "token")}`);
+  const times = [["queue", made.queue_s], ["prefill", made.prefill_s], ["decode", made.decode_s]]
+    .filter(([, value]) => typeof value === "number").map(([name, value]) => `${name} ${seconds(value)}`);
+  if (times.length) lines.push(times.join(" · "));
+  if (typeof made.blocks_new === "number") {
+    lines.push(`blocks: ${made.blocks_new} new, ${made.blocks_shared} shared, ${made.blocks_copied} copied`);
+  }
+  if (made.preemptions) lines.push(plural(made.preemptions, "preemption"));
+  return lines.join("\n");
+}

@@ -1,0 +1,145 @@
+// The KV panel. It asks for a snapshot when it opens and then follows the events; a hidden tab follows nothing.
+
+import { byId, framed, h, iconButton } from "./dom.js";
+import { EventStrip } from "./events.js";
+import { bytes, count, percent } from "./format.js";
+import { Grid } from "./grid.js";
+import { KvModel } from "./kvmodel.js";
+import { BlockTable } from "./table.js";
+
+export class Panel {
+  /** `act` has: call(op, args), close(), hueOf(owner), titleOf(owner), session(). */
+  constructor(act) {
+    this.act = act;
+    this.model = new KvModel();
+    this.wanted = false;
+    this.following = false;
+    this.online = false;
+    this.grid = new Grid(this.model, act.hueOf, act.titleOf);
+    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks.length ? blocks : this.table.physical) },
+      act.titleOf, act.hueOf);
+    this.events = new EventStrip(act.titleOf);
+    this.lamp = h("span.lamp", { role: "status" }, "conserved");
+    this.gauges = Object.fromEntries(["hits", "load", "preemptions", "sharing"].map((name) => [name, h("b", {}, "–")]));
+    this.size = h("small");
+    this.bar = h("div.usage", { role: "img" }, h("i.active"), h("i.shared"), h("i.cached"));
+    this.legend = Object.fromEntries(["active", "shared", "cached", "free"].map((name) => [name, h("b", {}, "–")]));
+    this.redraw = framed(() => this.#draw());
+    this.#build();
+    document.addEventListener("visibilitychange", () => this.#follow());
+  }
+
+  #build() {
+    const gauge = (name, label, title) => h("div", { title }, this.gauges[name], h("span", {}, label));
+    byId("pc-kv").append(
+      h("h2", {}, "KV blocks", this.lamp, iconButton("close", "Hide the KV panel", () => this.act.close())),
+      h("div.gauges", {},
+        gauge("hits", "prefix hits", "Share of all prompt tokens whose KV was found in the cache"),
+        gauge("load", "running / waiting", "Requests in the engine"),
+        gauge("preemptions", "preemptions", "Requests that lost their blocks for a while because the pool was full"),
+        gauge("sharing", "saved by sharing", "References over blocks in use: how often each block would be stored without sharing")),
+      h("div", {}, this.bar, h("div.legend", {}, ...Object.entries(this.legend).map(([name, value]) =>
+        h(`span.${name}`, {}, h("i"), `${name} `, value)), this.size)),
+      this.grid.element, this.table.element, this.events.element);
+  }
+
+  /** Whether the panel is on the screen; nothing travels while it is not. */
+  setOpen(open) {
+    this.wanted = open;
+    this.#follow();
+  }
+
+  /** A new connection knows nothing of what the last one followed. */
+  connected() {
+    this.following = false;
+    this.online = true;
+    this.#follow();
+  }
+
+  disconnected() {
+    this.following = this.online = false;
+  }
+
+  /** The engine is there (again): its pool is another one. */
+  restarted() {
+    if (this.following) this.#ask();
+  }
+
+  #ask() {
+    this.act.call("kv", { on: this.following }).catch(() => {});
+  }
+
+  #follow() {
+    const on = this.wanted && !document.hidden;
+    if (on === this.following || !this.online) return;
+    this.following = on;
+    this.#ask();
+  }
+
+  takeSnapshot({ snapshot, stats, info }) {
+    this.model.load(snapshot);
+    if (info?.kv_bytes) this.size.textContent = `${count(snapshot.num_blocks)} × ${snapshot.block_size} tokens, ${bytes(info.kv_bytes)}`;
+    this.takeStats(stats);
+    this.redraw();
+  }
+
+  takeEvents({ events }) {
+    if (!this.model.loaded) return;
+    for (const event of events) {
+      if (!this.model.apply(event)) return this.#ask();
+      if (event.type === "copied" || event.type === "evicted") this.grid.flash(event.blocks);
+    }
+    this.redraw();
+  }
+
+  takeStats(stats) {
+    if (!stats) return;
+    this.stats = stats;
+    if (stats.books) this.#check(stats.books);
+    this.redraw();
+  }
+
+  /** The engine's own count of a moment: what is drawn must say the same. */
+  #check(books) {
+    this.model.conserved = books.conserved;
+    if (books.seq !== this.model.seq) return;
+    const { totals } = this.model;
+    if (Object.keys(totals).some((name) => totals[name] !== books[name])) this.#ask();
+  }
+
+  takeTable({ rows, block_size: blockSize, session }) {
+    if (session !== this.act.session()) return;
+    this.table.set(rows, blockSize, session);
+    this.grid.marked = new Set(this.table.physical);
+    this.redraw();
+  }
+
+  #draw() {
+    if (document.hidden || !this.model.loaded) return;
+    this.grid.draw();
+    this.events.show(this.model.log);
+    this.#drawGauges();
+    const { conserved } = this.model;
+    this.lamp.textContent = conserved ? "conserved" : "counts do not add up";
+    this.lamp.classList.toggle("bad", !conserved);
+  }
+
+  #drawGauges() {
+    const { free, cached, active, shared } = this.model.totals;
+    const { stats = {}, gauges, legend } = this;
+    const sharing = this.model.sharing;
+    set(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
+    set(gauges.load, `${stats.running ?? 0} / ${stats.waiting ?? 0}`);
+    set(gauges.preemptions, count(stats.preemptions ?? 0));
+    set(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
+    const share = (value) => `${(100 * value) / this.model.total}%`;
+    const widths = { active: active - shared, shared, cached };
+    for (const [name, value] of Object.entries(widths)) this.bar.querySelector(`.${name}`).style.width = share(value);
+    for (const [name, value] of Object.entries({ active, shared, cached, free })) set(legend[name], count(value));
+    this.bar.setAttribute("aria-label", `${active} active, ${cached} cached, ${free} free`);
+  }
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}

@@ -1,0 +1,107 @@
+// The settings of the open chat. The widgets are Gradio's; this fills them, reads them and shows them as a dialog.
+
+import { byId, debounced, icon } from "./dom.js";
+
+const FIELDS = ["system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
+const OFF = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, max_tokens: 1024, seed: null };
+const SAVE_PAUSE_MS = 400;
+
+export class Settings {
+  /** `act` has: save(change) -> promise, fill() asks Gradio to take the values, closed(). */
+  constructor(act) {
+    this.act = act;
+    this.values = FIELDS.map((name) => OFF[name] ?? null);
+    this.save = debounced(SAVE_PAUSE_MS, () => this.#save());
+    window.pagedchat = {
+      ...window.pagedchat,
+      settingsValues: () => this.values,
+      settingsChanged: (values) => this.#changed(values),
+    };
+  }
+
+  /** The dialog's element appears when Gradio has built it. */
+  get element() {
+    return byId("pc-settings");
+  }
+
+  get isOpen() {
+    return document.documentElement.hasAttribute("data-settings");
+  }
+
+  show(session, info) {
+    const params = session.params ?? {};
+    const system = session.system_prompt ?? info.default_system_prompt ?? "";
+    this.values = [system, ...FIELDS.slice(1).map((name) => params[name] ?? OFF[name])];
+    this.shown = [...this.values];
+    this.act.fill();
+    this.#dress();
+    document.documentElement.setAttribute("data-settings", "");
+    byId("pagedchat").inert = true;
+    setTimeout(() => this.element.querySelector("textarea")?.focus(), 60);
+  }
+
+  close() {
+    if (!this.isOpen) return;
+    this.#save();
+    document.documentElement.removeAttribute("data-settings");
+    byId("pagedchat").inert = false;
+    this.act.closed();
+  }
+
+  #dress() {
+    const { element } = this;
+    if (element.dataset.dressed) return;
+    element.dataset.dressed = "yes";
+    element.setAttribute("role", "dialog");
+    element.setAttribute("aria-modal", "true");
+    element.setAttribute("aria-labelledby", "pc-set-title");
+    const close = element.querySelector(".set-close");
+    close.append(icon("close"));
+    close.addEventListener("click", () => this.close());
+    element.querySelector(".set-reset").addEventListener("click", () => this.#reset());
+    element.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { event.stopPropagation(); this.close(); }
+    });
+    document.addEventListener("pointerdown", (event) => {
+      if (this.isOpen && !element.contains(event.target)) this.close();
+    });
+  }
+
+  #changed(values) {
+    this.values = values;
+    this.#say("");
+    this.save();
+  }
+
+  async #save() {
+    this.save.cancel();
+    const change = {};
+    FIELDS.forEach((name, index) => {
+      if (this.values[index] !== this.shown[index]) change[name] = this.values[index];
+    });
+    if (!Object.keys(change).length) return;
+    this.shown = [...this.values];
+    await this.#send(change);
+  }
+
+  async #reset() {
+    this.save.cancel();
+    const session = await this.#send({ reset: true });
+    if (session) this.show(session, session.info);
+  }
+
+  async #send(change) {
+    try {
+      const session = await this.act.save(change);
+      this.#say("Saved");
+      return session;
+    } catch (error) {
+      this.#say(error.message);
+      return null;
+    }
+  }
+
+  #say(words) {
+    this.element.querySelector(".set-saved").textContent = words;
+  }
+}

@@ -1,0 +1,73 @@
+// The block table of the shown branch: one row a logical block. Only rows that changed touch the DOM.
+
+import { h } from "./dom.js";
+
+export class BlockTable {
+  /** `act.hover(blocks)` outlines blocks in the grid; `nameOf(owner)` says with whom a block is shared. */
+  constructor(act, nameOf, hueOf) {
+    Object.assign(this, { act, nameOf, hueOf });
+    this.rows = [];
+    this.summary = h("small");
+    this.body = h("tbody");
+    this.holder = h("div.table-scroll", { tabIndex: 0 }, h("table", { "data-testid": "kv-table" },
+      h("thead", {}, h("tr", {}, ...["logical", "physical", "slots", "refs", "shared with"].map((name) =>
+        h("th", { scope: "col" }, name)))), this.body));
+    this.none = h("p.none", {}, "This chat has no blocks yet.");
+    this.element = h("div.part", {}, h("h3", {}, "Block table of this branch", this.summary), this.none, this.holder);
+    this.body.addEventListener("pointerover", (event) => {
+      const physical = event.target.closest("tr")?.dataset.physical;
+      this.act.hover(physical ? [Number(physical)] : []);
+    });
+    this.body.addEventListener("pointerleave", () => this.act.hover([]));
+    this.set([], 16, null);
+  }
+
+  set(rows, blockSize, session) {
+    const old = this.rows;
+    const held = rows.filter((row) => row.physical !== null).length;
+    const sizeChanged = blockSize !== this.blockSize;
+    this.rows = rows.map((row) => ({ ...row, key: JSON.stringify([row, session]) }));
+    this.blockSize = blockSize;
+    this.holder.hidden = !rows.length;
+    this.none.hidden = Boolean(rows.length);
+    this.summary.textContent = rows.length ? `${rows.length} logical → ${held} physical` : "";
+    this.rows.forEach((row, index) => {
+      if (!sizeChanged && row.key === old[index]?.key) return;
+      const fresh = this.#row(row, session);
+      const there = this.body.children[index];
+      if (there) there.replaceWith(fresh);
+      else this.body.append(fresh);
+    });
+    while (this.body.childElementCount > rows.length) this.body.lastElementChild.remove();
+  }
+
+  get physical() {
+    return this.rows.map((row) => row.physical).filter((block) => block !== null);
+  }
+
+  #row(row, session) {
+    const missing = row.physical === null;
+    const others = row.sharers.filter((owner) => owner !== session).map((owner) => this.nameOf(owner));
+    const digits = String(row.physical ?? "").padStart(3, "0");
+    return h(missing ? "tr.missing" : "tr", {
+      "data-logical": String(row.logical), "data-physical": missing ? "" : String(row.physical),
+      "data-count": String(row.count), "data-tokens": String(row.tokens),
+    },
+    h("td", {}, String(row.logical)),
+    h("td", {}, missing ? "–" : digits),
+    h("td", {}, this.#fill(row, session)),
+    h("td", {}, missing ? "–" : String(row.count)),
+    h("td.with", { title: others.join(", ") }, missing ? "not in the cache" : others.join(", ")));
+  }
+
+  /** Slots as ticks: filled as far as KV is there. */
+  #fill(row, session) {
+    const shown = Math.min(this.blockSize, 16);
+    const scale = shown / this.blockSize;
+    const held = Math.round((row.physical === null ? 0 : row.cached) * scale);
+    const wanted = Math.round(row.tokens * scale);
+    const hue = row.count > 0 ? `var(--pc-own-${this.hueOf(session)})` : "var(--pc-ghost)";
+    return h("span.fill", { style: `--c:${hue};--n:${shown};--held:${held};--wanted:${wanted}`,
+      title: `${row.cached} of ${row.tokens} tokens held` });
+  }
+}

@@ -1,0 +1,64 @@
+"""Messages as a page gets them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from .markdown import render_blocks
+
+View = dict[str, Any]
+
+
+@lru_cache(maxsize=1_024)
+def blocks_of(text: str) -> tuple[str, ...]:
+    """The HTML of a finished reply, block by block."""
+    return tuple(block.html for block in render_blocks(text))
+
+
+def finished_message(message: View) -> View:
+    """A message that will not grow: its text as typed, and as HTML if a model wrote it."""
+    blocks = list(blocks_of(message["content"])) if message["role"] == "assistant" else None
+    return {**message, "blocks": blocks}
+
+
+def growing_message(message: View, blocks: list[str] | None) -> View:
+    """A running reply: its text travels as HTML only. Without ``blocks`` the page keeps what it has."""
+    view = {key: value for key, value in message.items() if key != "content"}
+    return view if blocks is None else {**view, "blocks": blocks}
+
+
+def stamp(message: View) -> str:
+    """Equal for two views that look the same on a page. The text of a running reply does not count: it is patched."""
+    parts = [message[name] for name in ("status", "error", "siblings", "sibling_index")]
+    made = message["generation"] or {}
+    if message["status"] == "streaming":
+        return repr([*parts, made.get("cached_tokens"), made.get("ttft_s") is not None])
+    return repr([*parts, made, hash(message["content"])])
+
+
+def patch(old: list[str], new: list[str]) -> View | None:
+    """What turns the blocks ``old`` into ``new``; None if they are equal. ``keep`` is in UTF-16 units, as browsers
+    count."""
+    at = 0
+    while at < min(len(old), len(new)) and old[at] == new[at]:
+        at += 1
+    if at == len(new) == len(old):
+        return None
+    keep = _common_prefix(old[at], new[at]) if at < min(len(old), len(new)) else 0
+    html = new[at:]
+    if html:
+        html = [html[0][keep:], *html[1:]]
+        keep = len(new[at][:keep].encode("utf-16-le")) // 2
+    return {"at": at, "keep": keep, "html": html, "total": len(new)}
+
+
+def _common_prefix(left: str, right: str) -> int:
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[:middle] == right[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
