@@ -42,7 +42,8 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         except PagedChatError as error:
             raise ApiError(404, str(error)) from error
         answer = {"session": session, "message": message or None, "block_size": info["block_size"]}
-        return json_response({**answer, "num_tokens": len(ids), "blocks": await client.branch(ids)})
+        rows = [_branch_row(row, ids, info["block_size"]) for row in await client.branch(ids)]
+        return json_response({**answer, "num_tokens": len(ids), "blocks": rows})
 
     @router.post("/probe")
     async def probe(request: Request) -> Response:
@@ -66,6 +67,13 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         return StreamingAnswer(EventFollower(client).follow(_start_of(request)))
 
     return router
+
+
+def _branch_row(row: dict[str, Any], ids: list[int], size: int) -> dict[str, Any]:
+    """One logical block: its ids, its physical block or None, how many hold it and who."""
+    start = row["logical"] * size
+    rest = {name: value for name, value in row.items() if name not in ("logical", "block")}
+    return {"logical": row["logical"], "physical": row["block"], "token_ids": ids[start : start + size], **rest}
 
 
 def _probed(body: dict[str, Any]) -> dict[str, Any]:

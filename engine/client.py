@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ from .types import RequestOutput
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
 
 Item = RequestStarted | RequestOutput | Exception
+
+
+@dataclass
+class _Stream:
+    """What came for one request and has not been taken yet."""
+
+    items: asyncio.Queue[Item] = field(default_factory=asyncio.Queue)
+    started: bool = False
 
 
 class EngineClient:
@@ -51,7 +60,7 @@ class EngineClient:
             on_down=self._end_all,
         )
         self._supervisor.watch(self._on_status)
-        self._streams: dict[str, asyncio.Queue[Item]] = {}
+        self._streams: dict[str, _Stream] = {}
         self._held: dict[str, GenerateRequest] = {}
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._call_number = 0
@@ -118,17 +127,17 @@ class EngineClient:
 
         Raises:
             RequestError: if the request can never run as it is.
-            EngineError: if the engine cannot start.
+            EngineError: if the engine cannot start, or goes away before it took the prompt.
         """
         if request.request_id in self._streams:
             raise RequestError(f"Request {request.request_id} is already running.")
-        stream: asyncio.Queue[Item] = asyncio.Queue()
+        stream = _Stream()
         self._streams[request.request_id] = stream
         ended = False
         try:
             self._submit(request)
             while not ended:
-                item = await stream.get()
+                item = await stream.items.get()
                 if isinstance(item, Exception):
                     ended = True
                     raise item
@@ -162,7 +171,7 @@ class EngineClient:
     def _put(self, request_id: str, item: Item) -> None:
         stream = self._streams.get(request_id)
         if stream is not None:
-            stream.put_nowait(item)
+            stream.items.put_nowait(item)
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
@@ -241,9 +250,11 @@ class EngineClient:
 
     def _end_all(self, reason: str) -> None:
         """Running replies and calls end; requests that were never sent stay for the next child."""
-        for request_id in list(self._streams):
-            if request_id not in self._held:
-                self._put(request_id, RequestOutput(request_id, finish_reason="error", error=reason))
+        for request_id, stream in self._streams.items():
+            if stream.started:
+                stream.items.put_nowait(RequestOutput(request_id, finish_reason="error", error=reason))
+            elif request_id not in self._held:
+                stream.items.put_nowait(EngineError(reason))
         for future in self._calls.values():
             if not future.done():
                 future.set_exception(EngineError(reason))
@@ -272,7 +283,7 @@ class EngineClient:
         for fields in message["outputs"]:
             stream = self._streams.get(fields[0])
             if stream is not None:
-                stream.put_nowait(wire.output_from_wire(fields))
+                stream.items.put_nowait(wire.output_from_wire(fields))
 
     def _on_events(self, message: dict[str, Any]) -> None:
         self._supervisor.last_seq = message["events"][-1]["seq"]
@@ -281,7 +292,10 @@ class EngineClient:
 
     def _on_started(self, message: dict[str, Any]) -> None:
         started = wire.started_from_wire(message["started"])
-        self._put(started.request_id, started)
+        stream = self._streams.get(started.request_id)
+        if stream is not None:
+            stream.started = True
+            stream.items.put_nowait(started)
 
     def _on_refused(self, message: dict[str, Any]) -> None:
         self._put(message["id"], wire.error_from_wire(message))

@@ -75,6 +75,8 @@ def test_a_branch_is_told_block_by_block_and_an_unknown_one_is_not_found(server:
     assert answer["num_tokens"] == len(BRANCH)
     assert [row["num_tokens"] for row in answer["blocks"]] == [16, 16, 8]
     assert [row["logical"] for row in answer["blocks"]] == [0, 1, 2]
+    assert [token for row in answer["blocks"] for token in row["token_ids"]] == BRANCH
+    assert {row["physical"] for row in answer["blocks"]} == {None}
     answer = server.http.get("/api/kv/branch", params={"session": "known", "message": "m"}).json()
     assert answer["num_tokens"] == 10
     assert server.http.get("/api/kv/branch", params={"session": "other"}).status_code == 404

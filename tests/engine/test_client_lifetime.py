@@ -139,6 +139,20 @@ def test_a_killed_engine_ends_its_replies_with_a_reason_and_comes_back() -> None
     asyncio.run(test())
 
 
+def test_a_prompt_that_the_engine_never_took_raises_when_it_dies() -> None:
+    async def test() -> None:
+        async with running_client() as client:
+            assert client.engine_pid is not None
+            os.kill(client.engine_pid, signal.SIGSTOP)
+            waiting = asyncio.create_task(answer(client, asked("x")))
+            await asyncio.sleep(0.05)
+            os.kill(client.engine_pid, signal.SIGKILL)
+            with pytest.raises(EngineError, match="killed"):
+                await waiting
+
+    asyncio.run(test())
+
+
 def test_an_engine_that_fails_step_after_step_is_started_anew() -> None:
     async def test() -> None:
         async with running_client() as client:
