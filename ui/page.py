@@ -17,9 +17,18 @@ from .quiet import load_gradio
 gr: Any = load_gradio()
 
 STATIC = Path(__file__).parent / "static"
-FONTS = ["-apple-system", "Segoe UI Variable Text", "Segoe UI", "Roboto", "Paged Sans", "system-ui", "sans-serif"]
-MONO_FONTS = ["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "Paged Mono", "monospace"]
+FONTS = ["Paged Sans", "system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
+MONO_FONTS = ["Paged Mono", "ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]
+FONT_FILES = (
+    ("Paged Sans", "400 599", "IBMPlexSans/IBMPlexSans-Regular.woff2"),
+    ("Paged Sans", "600 700", "IBMPlexSans/IBMPlexSans-Bold.woff2"),
+    ("Paged Mono", "400 599", "IBMPlexMono/IBMPlexMono-Regular.woff2"),
+    ("Paged Mono", "600 700", "IBMPlexMono/IBMPlexMono-Bold.woff2"),
+)
+WHOLE_FONT_BYTES = 30_000
+"""Gradio brings some of its fonts with a few letters only; such a one is not used."""
 STYLES = ("tokens.css", "shell.css", "sidebar.css", "chat.css", "code.css", "composer.css", "panel.css", "settings.css")
+QUEUE_REST_S = 5.0
 
 START = "import('/ui/static/main.js').then((main) => main.start(() => trigger('fill')));"
 ASK_VALUES = "() => window.pagedchat.settingsValues()"
@@ -69,9 +78,12 @@ def _settings_fields() -> list[Any]:
 
 def mount_page(app: FastAPI) -> FastAPI:
     """Mount the page at "/" of ``app``; routes that the app has already come first."""
+    page = build_page()
+    # No event runs on the server, and Gradio's queue would look for one every millisecond.
+    page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = QUEUE_REST_S
     return gr.mount_gradio_app(
         app,
-        build_page(),
+        page,
         path="/",
         footer_links=[],
         run_history=False,
@@ -90,4 +102,19 @@ def mount_page(app: FastAPI) -> FastAPI:
 def _head() -> str:
     styles = "".join(f'<link rel="stylesheet" href="/ui/static/{name}">' for name in STYLES)
     scripts = sorted(path.name for path in STATIC.glob("*.js"))
-    return styles + "".join(f'<link rel="modulepreload" href="/ui/static/{name}">' for name in scripts)
+    preload = "".join(f'<link rel="modulepreload" href="/ui/static/{name}">' for name in scripts)
+    return f"<style>{_font_faces()}</style>{styles}{preload}"
+
+
+def _font_faces() -> str:
+    """Faces from the font files that Gradio brings; without them the system's own fonts are used."""
+    folder = Path(gr.__file__).parent / "templates" / "frontend" / "static" / "fonts"
+    faces = ""
+    for family, weight, file in FONT_FILES:
+        path = folder / file
+        if path.is_file() and path.stat().st_size >= WHOLE_FONT_BYTES:
+            faces += (
+                f'@font-face{{font-family:"{family}";font-weight:{weight};font-display:swap;'
+                f'src:url("/static/fonts/{file}") format("woff2")}}'
+            )
+    return faces
