@@ -36,6 +36,7 @@ class IncrementalDetokenizer:
         self._strip_space = tokenizer.strips_leading_space and not continues
         self._held = ""
         self._shown = 0
+        self._parts: list[str] = []
         # Characters that the first i + 1 ids reach into, a half character counted whole.
         self._reach: list[int] = []
         self._rest = ""
@@ -97,6 +98,8 @@ class IncrementalDetokenizer:
     def _show(self, count: int) -> str:
         text, self._held = self._held[:count], self._held[count:]
         self._shown += count
+        if self._stop:
+            self._parts.append(text)
         return text
 
     def _end_at(self, place: int) -> str:
@@ -105,8 +108,7 @@ class IncrementalDetokenizer:
         self._held = ""
         self._kept = sum(1 for reach in self._reach if reach <= self._shown)
         covered = self._reach[self._kept - 1] if self._kept else 0
-        # What is shown and not covered by whole ids was decoded from the id that also begins the stop.
-        self._rest = text[len(text) - (self._shown - covered) :] if covered < self._shown else ""
+        self._rest = "".join(self._parts)[covered:]
         return text
 
     def _possible_stop(self) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from .errors import ModelFileError
+from .files import read_json
 from .tokenizer import Tokenizer
 
 _NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
@@ -39,23 +39,6 @@ def tokenizer_from_directory(path: Path) -> Tokenizer:
         special_tokens=special,
         chat_template=_chat_template(path, config),
     )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; empty if there is no such file.
-
-    Raises:
-        ModelFileError: the file holds no JSON object.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f"{path} cannot be read: {error}.") from None
-    if not isinstance(found, dict):
-        raise ModelFileError(f"{path} does not hold a JSON object.")
-    return found
 
 
 def _token_text(value: Any) -> str | None:

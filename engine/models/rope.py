@@ -33,6 +33,8 @@ def inverse_frequencies(spec: ModelSpec) -> torch.Tensor:
         return frequencies
     if kind == "linear":
         return frequencies / scaling["factor"]
+    if kind == "factors":
+        return frequencies / torch.tensor(scaling["factors"], dtype=torch.float32)
     if kind == "llama3":
         return llama3_frequencies(frequencies, scaling)
     raise ModelFileError(

@@ -5,11 +5,8 @@ Knows nothing of files: `gguf_file` and `hf_dir` fill a `ModelSpec` from what th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ..errors import ModelFileError
 
@@ -67,23 +64,6 @@ class ModelSpec:
                 f"(supported: {', '.join(ROPE_TYPES)})."
             )
 
-    def inverse_frequencies(self) -> np.ndarray:
-        """Rotary frequencies, float32 [head_dim / 2], scaling applied; pair j turns by position * frequency[j].
-
-        ``llama3`` follows transformers' ``_compute_llama3_parameters``; ``factors`` divides each frequency by what the
-        GGUF tensor ``rope_freqs.weight`` gives.
-        """
-        exponents = np.arange(0, self.head_dim, 2, dtype=np.float32) / np.float32(self.head_dim)
-        plain = (1.0 / np.power(np.float32(self.rope_theta), exponents)).astype(np.float32)
-        scaling = self.rope_scaling or {"rope_type": "default"}
-        if scaling["rope_type"] == "linear":
-            return (plain / np.float32(scaling["factor"])).astype(np.float32)
-        if scaling["rope_type"] == "factors":
-            return (plain / np.asarray(scaling["factors"], np.float32)).astype(np.float32)
-        if scaling["rope_type"] == "llama3":
-            return _llama3_frequencies(plain, scaling)
-        return plain
-
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
         """Rows and columns of each projection of a layer, by its short Hugging Face name."""
         heads, kv_heads = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
@@ -119,14 +99,3 @@ class ModelSpec:
         if name.startswith("mlp."):
             return self.mlp_bias
         return self.output_bias if name.endswith("o_proj") else self.attention_bias
-
-
-def _llama3_frequencies(plain: np.ndarray, scaling: dict[str, Any]) -> np.ndarray:
-    factor, low, high = (float(scaling[key]) for key in ("factor", "low_freq_factor", "high_freq_factor"))
-    original = float(scaling["original_max_position_embeddings"])
-    wavelength = 2 * math.pi / plain
-    smooth = (original / wavelength - low) / (high - low)
-    blended = (1 - smooth) * plain / factor + smooth * plain
-    scaled = np.where(wavelength > original / low, plain / factor, plain)
-    between = (wavelength <= original / low) & (wavelength >= original / high)
-    return np.where(between, blended, scaled).astype(np.float32)

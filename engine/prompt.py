@@ -1,0 +1,231 @@
+"""Prompts for chats, built so that each turn's token ids extend the ids of the turn before.
+
+    segments[0]        segments[1]                   segments[2]                 generation_ids
+    ┌─────────────┐┌──────────────────────────┐┌──────────────────────────┐┌─────────────────────┐
+    system turn    user turn                   assistant turn, as sampled   header of the reply
+
+Which ids are sent, in this order: text of people never becomes control tokens; ids that were fed or generated before
+stay as they are; then the template. Only what is new is tokenized.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from .chat_template import CHATML, PLAIN_TURNS, ChatTemplate, ChatTemplateError
+from .control_text import ChatEncoder, control_pattern
+from .prompt_ids import PromptAssembler, PromptIds
+from .prompt_parts import ChatParts, Turn, join_neighbours, lay_out
+from .turns import TurnLayout
+
+if TYPE_CHECKING:
+    from .models.checkpoint import Checkpoint
+    from .tokenizer import Tokenizer
+
+REMEMBERED_REPLIES = 1000
+
+
+@dataclass
+class PromptMessage:
+    """One message of a chat.
+
+    Attributes:
+        role: ``system``, ``user`` or ``assistant``.
+        content: text as typed or shown.
+        token_ids: its segment of an earlier prompt, kept as it is; for a reply the header that asked for it
+            (`BuiltPrompt.generation_ids`) and the ids as sampled.
+    """
+
+    role: str
+    content: str
+    token_ids: list[int] | None = None
+
+
+@dataclass
+class BuiltPrompt:
+    """A prompt, in the parts that a store keeps.
+
+    Attributes:
+        token_ids: the whole prompt: all segments, then ``generation_ids``.
+        segments: ids of each message, from the end of the one before to its own end; empty for a message that the
+            template does not show apart.
+        generation_ids: what asks for a reply.
+        first_difference: index of the first id at which the kept ids spell another text than the template would write
+            today; None if they agree.
+        note: a sentence about that, or about messages that had to be joined.
+    """
+
+    token_ids: list[int]
+    segments: list[list[int]]
+    generation_ids: list[int]
+    first_difference: int | None = None
+    note: str | None = None
+
+
+class PromptBuilder:
+    """Builds the prompts of one model.
+
+    Also tells the tokenizer which control token ends the template's turns, and adds what is odd about the template to
+    the tokenizer's warnings.
+
+    Args:
+        template: None for a model that came without one: ChatML if the model knows its tokens, else plain lines.
+
+    Attributes:
+        default_system_prompt: what the template puts in where a chat has no system message; None if nothing.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._template = template or self._fallback()
+        self._replies: OrderedDict[str, list[int]] = OrderedDict()
+        try:
+            control = control_pattern(tokenizer, self._template)
+        except ChatTemplateError as error:
+            tokenizer.warnings.append(f"{error} A plain ChatML template is used instead.")
+            self._template = ChatTemplate(CHATML, tokenizer.special_tokens)
+            control = control_pattern(tokenizer, self._template)
+        self._encoder = ChatEncoder(tokenizer, control)
+        self._layout = TurnLayout(self._template, control)
+        self.default_system_prompt = self._layout.default_system_prompt
+        end = self._layout.turn_end()
+        number = None if end is None else tokenizer.token_id(end)
+        tokenizer.add_end_ids([] if number is None else [number])
+
+    def build(
+        self, messages: Sequence[PromptMessage], add_generation_prompt: bool = True, *, continue_last: bool = False
+    ) -> BuiltPrompt:
+        """The prompt for a chat.
+
+        A system message with an empty content is an empty system turn; without one the template may insert its own.
+        Replies without any text and ids are left out. Neighbours of one role are joined where the template insists on
+        alternation.
+
+        Args:
+            continue_last: the last message is a reply to go on with, so nothing closes it.
+
+        Raises:
+            ChatTemplateError: the template does not take this chat.
+        """
+        ask = add_generation_prompt and not continue_last
+        turns = [self._turn(place, message) for place, message in enumerate(messages) if _says_something(message)]
+        parts, note = self._lay_out(turns, ask)
+        self._drop_stale(parts)
+        assembler = PromptAssembler(parts, self._encoder, self._reply_header, ask=ask, continue_last=continue_last)
+        ids = assembler.assemble()
+        bos = self._add_bos(ids)
+        token_ids = ids.all()
+        difference = None
+        if any(turn.known for turn in parts.turns):
+            difference = self._first_difference(token_ids, bos + self._encoder.unmark(parts.text))
+        if difference is not None and note is None:
+            note = (
+                f"The model's chat template would write this chat in another way from token {difference} on; "
+                "earlier turns are sent as they were first computed."
+            )
+        segments = [ids.segments.get(place, []) for place in range(len(messages))]
+        return BuiltPrompt(token_ids, segments, ids.generation_ids, difference, note)
+
+    def remember(self, ids: Sequence[int], text: str) -> None:
+        """Keep the ids of a reply by its text, for histories that come back as text alone."""
+        self._replies[text] = list(ids)
+        self._replies.move_to_end(text)
+        if len(self._replies) > REMEMBERED_REPLIES:
+            self._replies.popitem(last=False)
+
+    def _turn(self, place: int, message: PromptMessage) -> Turn:
+        turn = Turn(place, message.role, self._encoder.mark(message.content or ""))
+        if message.token_ids is not None:
+            turn.ids = list(message.token_ids)
+        elif message.role == "assistant":
+            turn.sampled = self._replies.get(message.content)
+        return turn
+
+    def _lay_out(self, turns: list[Turn], ask: bool) -> tuple[ChatParts, str | None]:
+        try:
+            return lay_out(self._template, self._layout, turns, ask), None
+        except ChatTemplateError:
+            joined = join_neighbours(turns)
+            if len(joined) == len(turns):
+                raise
+        note = "The model's chat template wants questions and answers in turn, so neighbours were joined."
+        return lay_out(self._template, self._layout, joined, ask), note
+
+    @cached_property
+    def _reply_header(self) -> str:
+        try:
+            return self._layout.generation_text()
+        except ChatTemplateError:
+            return ""
+
+    def _drop_stale(self, parts: ChatParts) -> None:
+        """Forget the first question's ids where they carry a system prompt that the chat has no more."""
+        turns = parts.turns
+        system = turns[0] if turns and turns[0].role == "system" else None
+        first = next((turn for turn in turns if turn.role != "system"), None)
+        if first is None or first.ids is None:
+            return
+        preamble, default = self._layout.preamble, self._layout.default_system_prompt
+        spelled = self._tokenizer.join_bytes(first.ids).decode("utf-8", "ignore")
+        if system is None:
+            stale = bool(default) and default not in spelled[: 2 * len(preamble)]
+        elif system.shown and system.isolated:
+            stale = default is not None and spelled.startswith(preamble)
+        else:
+            stale = system.shown and self._encoder.unmark(system.content).strip() not in spelled
+        if stale:
+            first.ids = None
+
+    def _add_bos(self, ids: PromptIds) -> str:
+        """Begin with the beginning-of-text token where the model wants one and the template wrote none.
+
+        Decided for each rendered prompt, since templates differ. Returns the text that was added.
+        """
+        bos = self._tokenizer.bos_id
+        if not self._tokenizer.add_bos or bos is None or ids.all()[:1] == [bos]:
+            return ""
+        for segment in (*ids.segments.values(), ids.generation_ids):
+            if segment:
+                segment.insert(0, bos)
+                return self._tokenizer.join_bytes([bos]).decode("utf-8", "ignore")
+        return ""
+
+    def _first_difference(self, ids: list[int], expected: str) -> int | None:
+        """Index of the first id whose text is not what the template writes; None if ``ids`` spell its beginning."""
+        pieces = [self._tokenizer.token_bytes(number) for number in ids]
+        wanted = expected.encode("utf-8", "surrogatepass")
+        if self._tokenizer.strips_leading_space:  # SentencePiece puts spaces where the text has none
+            pieces = [piece.replace(b" ", b"") for piece in pieces]
+            wanted = wanted.replace(b" ", b"")
+        if wanted.startswith(b"".join(pieces)):
+            return None
+        position = 0
+        for number, piece in enumerate(pieces):
+            if not wanted.startswith(piece, position):
+                return number
+            position += len(piece)
+        return None
+
+    def _fallback(self) -> ChatTemplate:
+        tokenizer = self._tokenizer
+        if tokenizer.token_id("<|im_start|>") is not None:
+            tokenizer.warnings.append("The model came without a chat template; ChatML is used.")
+            return ChatTemplate(CHATML, tokenizer.special_tokens)
+        tokenizer.warnings.append(
+            "The model came without a chat template; plain 'User:' and 'Assistant:' lines are used."
+        )
+        return ChatTemplate(PLAIN_TURNS, tokenizer.special_tokens)
+
+
+def _says_something(message: PromptMessage) -> bool:
+    return bool(message.content or message.token_ids or message.role != "assistant")
+
+
+def load_prompt_builder(checkpoint: Checkpoint, tokenizer: Tokenizer) -> PromptBuilder:
+    """The prompt builder for a model, with the template that came with it."""
+    source = tokenizer.chat_template
+    return PromptBuilder(tokenizer, ChatTemplate(source, tokenizer.special_tokens) if source else None)
