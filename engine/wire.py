@@ -103,9 +103,10 @@ def output_from_wire(fields: list[Any]) -> RequestOutput:
 
 
 def error_to_wire(error: BaseException) -> dict[str, str]:
-    """Errors of ours keep class and text; of others only a sentence crosses, the rest belongs in the log."""
+    """Errors of ours keep text and public class; of others only a sentence crosses, the rest belongs in the log."""
     if isinstance(error, PagedChatError):
-        return {"kind": type(error).__name__, "text": str(error)}
+        public = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+        return {"kind": public.__name__, "text": str(error)}
     return {"kind": INTERNAL, "text": f"The engine met an internal error ({type(error).__name__}); its log says more."}
 
 

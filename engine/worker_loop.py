@@ -136,7 +136,7 @@ class WorkerLoop:
         from .prompt import PromptMessage
 
         turns = [PromptMessage(one["role"], one["content"], one.get("token_ids")) for one in messages]
-        built = self._engine.prompt_builder.build(turns, add_generation_prompt=add_generation_prompt)
+        built = self._engine.prompt_builder.build(turns, continue_last=not add_generation_prompt)
         return RequestStarted(
             "", built.token_ids, built.segments, built.generation_ids, built.first_difference, built.note
         )

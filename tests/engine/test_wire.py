@@ -72,6 +72,14 @@ def test_errors_of_ours_keep_class_and_text_and_others_tell_no_details() -> None
     assert "KeyError" in str(error)
 
 
+def test_an_error_that_only_the_child_knows_arrives_as_the_public_one_it_is() -> None:
+    class TemplateError(RequestError):
+        pass
+
+    error = wire.error_from_wire(wire.error_to_wire(TemplateError("The template wants another order.")))
+    assert type(error) is RequestError
+
+
 def test_a_kind_that_is_no_error_of_ours_cannot_be_smuggled_in() -> None:
     assert type(wire.error_from_wire({"kind": "annotations", "text": "x"})) is EngineError
 

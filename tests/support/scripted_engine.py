@@ -40,12 +40,12 @@ class BytePromptBuilder:
     def __init__(self) -> None:
         self.remembered: list[tuple[list[int], str]] = []
 
-    def build(self, messages: list[Any], add_generation_prompt: bool = True) -> Any:
+    def build(self, messages: list[Any], continue_last: bool = False) -> Any:
         segments = [
             one.token_ids if one.token_ids is not None else [ord(one.role[0]), *one.content.encode(), END]
             for one in messages
         ]
-        header = [ord("a")] if add_generation_prompt else []
+        header = [] if continue_last else [ord("a")]
         ids = [token for segment in segments for token in segment] + header
         return SimpleNamespace(
             token_ids=ids, segments=segments, generation_ids=header, first_difference=None, note=None
