@@ -18,6 +18,8 @@ def has_browser(environment: Mapping[str, str] = os.environ, platform: str = sys
     return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
-def open_page(url: str) -> None:
-    """Open ``url`` without waiting for the browser."""
-    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
+def open_page(url: str) -> threading.Thread:
+    """Open ``url`` in a thread, as some browsers keep whoever starts them waiting."""
+    thread = threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True)
+    thread.start()
+    return thread

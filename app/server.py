@@ -32,7 +32,7 @@ from . import browser, ports
 from .background import in_thread, leave_after
 from .folders import Folders
 from .instance import InstanceLock, RunningServer
-from .log import start_log
+from .log import log_file, start_log
 from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
 from .model_store import ModelStore
 from .settings import Settings
@@ -45,6 +45,7 @@ OTHER_START_S = 30.0
 STOP_S = 4.5
 SAVE_S = 2.0
 DRAIN_S = 1
+BROWSER_S = 5.0
 PAGE_ANSWER_S = 10.0
 PROGRESS_EVERY = 0.005
 log = logging.getLogger(__name__)
@@ -78,6 +79,12 @@ def run(settings: Settings, folders: Folders) -> int:
             lock.publish(port, ports.page_url(settings.host, port))
             bound = settings.model_copy(update={"port": port})
             return asyncio.run(Server(bound, folders, listener, store, models, model).run())
+    except PagedChatError:
+        raise
+    except Exception as error:
+        log.exception("the server failed")
+        what = f"{type(error).__name__}: {error}".rstrip(".")
+        raise PagedChatError(f"pagedchat met an error of its own ({what}); see {log_file(folders.logs)}.") from error
     finally:
         lock.release()
 
@@ -90,7 +97,7 @@ def _join(running: RunningServer, settings: Settings) -> int:
         )
     print(f"pagedchat is already running at {running.url} (other flags of this start are ignored)")
     if not settings.no_browser and browser.has_browser():
-        browser.open_page(running.url, wait=True)
+        browser.open_page(running.url).join(BROWSER_S)
     return 0
 
 
@@ -133,6 +140,7 @@ class Server:
         self._models = models
         self._model = model
         self._fetch: ModelFetch | None = None
+        self._app: FastAPI | None = None
         self._web: uvicorn.Server | None = None
         self._stop = asyncio.Event()
         self._failure: PagedChatError | None = None
@@ -197,7 +205,7 @@ class Server:
     def _say_engine(self) -> None:
         info = self.client.status.info
         tokens = info["num_blocks"] * info["block_size"]
-        megabytes = info["kv_bytes"] / 1e6
+        megabytes = info.get("kv_bytes", 0) / 1e6
         print(
             f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
             f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
@@ -212,8 +220,9 @@ class Server:
         self.service = ChatService(self._store, self.client)
         await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
         create_app = await in_thread(_load_page)
+        self._app = create_app(self._settings, self.client, self.service)
         config = uvicorn.Config(
-            create_app(self._settings, self.client, self.service),
+            self._app,
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -256,10 +265,10 @@ class Server:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.service.close(), SAVE_S)
         closing_engine = asyncio.create_task(self.client.close())
-        if self._web is None:
+        if self._web is None or self._app is None:
             page.cancel()
         else:
-            self._web.config.app.state.shutting_down.set()
+            self._app.state.shutting_down.set()
             self._web.should_exit = True
             await asyncio.wait({page}, timeout=STOP_S)
         await closing_engine

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+TESTS = Path(__file__).resolve().parent.parent
 READY = re.compile(r"pagedchat is ready at (\S+)")
 
 
@@ -26,6 +27,7 @@ class RunningApp:
         flags: of ``pagedchat serve``; ``--no-browser`` and ``--data-dir`` are given already.
         env: environment on top of the test's own.
         wait: for "page", for "engine" (implies the page) or for nothing ("").
+        scripted: with an engine that needs no model; see ``scripted_server``.
     """
 
     def __init__(
@@ -35,29 +37,21 @@ class RunningApp:
         env: dict[str, str] | None = None,
         wait: str = "engine",
         timeout_s: float = 90.0,
+        scripted: bool = False,
     ) -> None:
         self.data_dir = data_dir
         self.url = ""
         self.started = time.monotonic()
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "pagedchat",
-            "serve",
-            "--no-browser",
-            "--data-dir",
-            str(data_dir),
-            *flags,
-        ]
+        program = "support.scripted_server" if scripted else "pagedchat"
+        command = [sys.executable, "-P", "-m", program, "serve", "--no-browser", "--data-dir", str(data_dir)]
         self.process = subprocess.Popen(
-            command,
+            [*command, *flags],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **({"PYTHONPATH": str(TESTS)} if scripted else {}), **(env or {})},
         )
         self._lines: queue.Queue[str] = queue.Queue()
         self._texts: dict[str, list[str]] = {"out": [], "err": []}
