@@ -1,6 +1,6 @@
 """The pool of KV blocks: ids and reference counts, no tensors, no tokens.
 
-    free     no content, count 0            taken first
+    free     no content, count 0            taken first, the last one given back before others: its memory is in use
     cached   content kept, count 0          taken when nothing is free, least recently used first
     active   count >= 1
     shared   count >= 2 (also active)
@@ -97,7 +97,7 @@ class BlockPool:
                 if self._has_content[block]:
                     self._cached[block] = None
                 else:
-                    self._free.append(block)
+                    self._free.appendleft(block)
 
     def set_content(self, block: int, has_content: bool) -> None:
         """Say whether a block's content is worth keeping once nobody uses it."""
@@ -105,7 +105,7 @@ class BlockPool:
         if not has_content and block in self._cached:
             del self._cached[block]
             self.pinned.discard(block)
-            self._free.append(block)
+            self._free.appendleft(block)
 
     def cached_blocks(self) -> list[int]:
         """Cached blocks, least recently used first."""

@@ -251,3 +251,15 @@ def test_a_snapshot_with_its_later_events_gives_the_pool_exactly():
     now = engine.snapshot()
     assert state == {block["id"]: (block["ref_count"], block["state"][0]) for block in now["blocks"]}
     assert [event["seq"] for event in events] == list(range(snapshot["seq"] + 1, now["seq"] + 1))
+
+
+def test_eight_chats_visited_in_turn_compute_only_what_is_new():
+    engine = make_engine(num_blocks=1200, block_size=16, max_model_len=8192)
+    histories = {f"chat{i}": prompt_of(2000, 400 + i) for i in range(8)}
+    for turn in range(3):
+        for name, history in histories.items():
+            ids, cached = cached_of(engine, history, name, max_tokens=4)
+            known = 0 if turn == 0 else len(history) - 21
+            assert cached == known
+            histories[name] = [*history, *ids, *prompt_of(20, turn)]
+    assert engine.stats()["preemptions"] == 0
