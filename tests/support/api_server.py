@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from pagedchat.app.api_health import health_router
 from pagedchat.app.api_kv import kv_router
 from pagedchat.app.api_v1 import v1_router
+from pagedchat.engine.client import EngineClient
 from pagedchat.engine.config import EngineConfig
 from pagedchat.sessions.errors import SessionError
 from support.engine_process import scripted_client
@@ -40,7 +41,7 @@ class ApiServer:
         self.port = self._socket.getsockname()[1]
         self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning", timeout_graceful_shutdown=2))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=20)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=120)
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Run a function, or await what it returns, in the server's event loop."""
@@ -58,8 +59,8 @@ class ApiServer:
     def open(self) -> None:
         """Start and wait until it serves."""
         self._thread.start()
-        deadline = time.monotonic() + 10
-        while not self._server.started and time.monotonic() < deadline:
+        deadline = time.monotonic() + 120
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def close(self) -> None:
@@ -90,10 +91,14 @@ async def _branch_tokens(session_id: str, message_id: str | None) -> list[int]:
 
 
 @contextmanager
-def api_server(engine: Any = None) -> Iterator[ApiServer]:
-    """A server on ``engine``; on the scripted engine in a real child process for None."""
-    scripted = engine is None
-    server = ApiServer(scripted_client if scripted else lambda: engine, EngineConfig("slow") if scripted else None)
+def api_server(engine: Any = None, config: EngineConfig | None = None) -> Iterator[ApiServer]:
+    """A server on ``engine``, or on a real model in a child process (``config``), or on the scripted engine in one."""
+    if engine is not None:
+        server = ApiServer(lambda: engine, None)
+    elif config is not None:
+        server = ApiServer(EngineClient, config)
+    else:
+        server = ApiServer(scripted_client, EngineConfig("slow"))
     server.open()
     try:
         yield server
