@@ -1,4 +1,4 @@
-"""``/v1`` and ``/api/kv`` on the default model in a process of its own: what is reused, and what leaving clients free."""
+"""``/v1`` and ``/api/kv`` on the default model in its own process: what is reused, what leaving clients free."""
 
 from __future__ import annotations
 
