@@ -86,12 +86,13 @@ def _messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str | None]]
     messages: list[dict[str, Any]] = []
     unknown: list[str | None] = []
     if path.session.system_prompt is not None:
-        messages.append({"role": "system", "content": path.session.system_prompt, "token_ids": path.system_ids})
-        unknown.append(None if path.system_ids else "")
+        ids = path.system_ids or None
+        messages.append({"role": "system", "content": path.session.system_prompt, "token_ids": ids})
+        unknown.append(None if ids else "")
     for one in path.messages:
         if one.role == "assistant" and not one.content:
             continue
-        ids = path.token_ids.get(one.id)
+        ids = path.token_ids.get(one.id) or None
         messages.append({"role": one.role, "content": one.content, "token_ids": ids})
         unknown.append(None if ids else one.id)
     return messages, unknown

@@ -306,7 +306,7 @@ class ReplyJob:
                 await _unbroken(self._host.save_partial(self.message.id, content, generation, tokens))
                 self._in_trouble(None)
                 if tokens is not None and self._tokens is not None:
-                    self._tokens.segments, self._tokens.system_ids = {}, b""
+                    self._tokens.segments, self._tokens.system_ids = {}, None
             except StoreError as error:
                 self._unsaved.set()
                 self._in_trouble(error)
@@ -326,17 +326,18 @@ class ReplyJob:
                 self._trouble = None
                 break
             except StoreError as error:
-                self.message = dataclasses.replace(self.message, status=end.status, error=end.error)
-                self._in_trouble(error)
+                ended = dataclasses.replace(self.message, status=end.status, error=end.error)
+                news, self.message = ended != self.message, ended
+                self._in_trouble(error, tell=news)
                 if self._closing:
                     break
                 await asyncio.sleep(RETRY_S)
         self.done.set()
         self._host.finished(self, head_id)
 
-    def _in_trouble(self, error: StoreError | None) -> None:
+    def _in_trouble(self, error: StoreError | None, *, tell: bool = False) -> None:
         sentence = f"Not saved yet: {error} pagedchat goes on trying." if error else None
-        if sentence != self._trouble:
+        if tell or sentence != self._trouble:
             self._trouble = sentence
             self._host.changed(self)
 

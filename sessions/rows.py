@@ -34,11 +34,11 @@ class Session:
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Session:
-        """Read a row of ``sessions``; parameters that are not an object read as none."""
-        values = {name: row[name] for name in _SESSION_FIELDS}
-        values["params"] = _object(values["params"])
-        values["pinned"], values["archived"] = bool(values["pinned"]), bool(values["archived"])
-        return cls(**values)
+        """Read ``SESSION_COLUMNS`` of a row; parameters that are not an object read as none."""
+        found = cls(*row)
+        found.params = _object(row["params"])
+        found.pinned, found.archived = bool(found.pinned), bool(found.archived)
+        return found
 
 
 @dataclass(slots=True)
@@ -70,10 +70,10 @@ class Generation:
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Generation:
-        """Read a row of ``generations``."""
-        values = {name: row[name] for name in GENERATION_FIELDS}
-        values["params"] = _object(values["params"])
-        return cls(**values)
+        """Read ``GENERATION_COLUMNS`` of a row."""
+        found = cls(*row)
+        found.params = _object(row["params"])
+        return found
 
 
 @dataclass(slots=True)
@@ -101,10 +101,10 @@ class Message:
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Message:
-        """Read a row of ``messages``."""
-        values = {name: row[name] for name in _MESSAGE_FIELDS}
-        values["hidden"] = bool(values["hidden"])
-        return cls(**values)
+        """Read ``MESSAGE_COLUMNS`` of a row."""
+        found = cls(*row)
+        found.hidden = bool(found.hidden)
+        return found
 
 
 @dataclass(slots=True)
@@ -116,6 +116,7 @@ class ReplyTokens:
         header_tokens: leading ids of ``token_ids`` that are the reply's header, not generated.
         token_ids: the reply in a prompt: header and generated ids; empty to store none.
         segments: message id -> ids it had in the prompt, for messages that came without.
+            A message that the template does not show apart has none.
         system_prompt, system_ids: the system turn of that prompt, if it had one.
     """
 
@@ -124,12 +125,15 @@ class ReplyTokens:
     token_ids: bytes = b""
     segments: dict[str, bytes] = field(default_factory=dict)
     system_prompt: str | None = None
-    system_ids: bytes = b""
+    system_ids: bytes | None = None
 
 
 @dataclass(slots=True)
 class PromptPath:
-    """A branch as a prompt needs it: the session's settings, the messages from the root down, and their known ids."""
+    """A branch as a prompt needs it: the session's settings, the messages from the root down, and their known ids.
+
+    Ids are an empty list where the template does not show a message apart.
+    """
 
     session: Session
     messages: list[Message]
@@ -137,9 +141,10 @@ class PromptPath:
     system_ids: list[int] | None
 
 
-_SESSION_FIELDS = tuple(one.name for one in fields(Session))
-_MESSAGE_FIELDS = tuple(one.name for one in fields(Message) if one.name not in ("siblings", "generation"))
 GENERATION_FIELDS = tuple(one.name for one in fields(Generation))
+GENERATION_COLUMNS = ", ".join("g." + name for name in GENERATION_FIELDS)
+SESSION_COLUMNS = ", ".join("s." + one.name for one in fields(Session))
+MESSAGE_COLUMNS = ", ".join("m." + one.name for one in fields(Message) if one.name not in ("siblings", "generation"))
 
 
 def pack(token_ids: array[int] | list[int]) -> bytes:
@@ -160,6 +165,8 @@ def unpack(blob: bytes) -> list[int]:
 
 
 def _object(text: str | None) -> dict[str, Any]:
+    if text == "{}":
+        return {}
     try:
         value = json.loads(text or "{}")
     except ValueError:

@@ -15,7 +15,7 @@ from . import tree, turns
 from .connection import Connection
 from .errors import SessionError, explained
 from .ids import new_id, now
-from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
+from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
 from .schema import connect, open_database
 
 _CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at")
@@ -75,7 +75,8 @@ class SessionStore:
         """Sessions that are not deleted: pinned ones first, then the latest."""
         with self._reader.reading() as connection:
             rows = connection.execute(
-                "SELECT * FROM sessions WHERE deleted_at IS NULL ORDER BY pinned DESC, updated_at DESC, key DESC"
+                f"SELECT {SESSION_COLUMNS} FROM sessions s WHERE deleted_at IS NULL "
+                "ORDER BY pinned DESC, updated_at DESC, key DESC"
             )
             return [Session.from_row(row) for row in rows]
 
@@ -98,15 +99,12 @@ class SessionStore:
         if "params" in changes:
             changes["params"] = json.dumps(changes["params"])
         with self._writer.transaction(durable=True) as connection:
-            row = connection.execute("SELECT * FROM sessions WHERE id = ?", [session_id]).fetchone()
-            if row is None:
-                raise SessionError("This chat does not exist any more; open another one from the list.")
-            if "system_prompt" in changes and changes["system_prompt"] != row["system_prompt"]:
+            old = turns.any_session(connection, session_id)
+            if "system_prompt" in changes and changes["system_prompt"] != old.system_prompt:
                 turns.forget_system_tokens(connection, session_id)
             columns = ", ".join(f"{name} = ?" for name in changes)
             connection.execute(f"UPDATE sessions SET {columns} WHERE id = ?", [*changes.values(), session_id])
-            row = connection.execute("SELECT * FROM sessions WHERE id = ?", [session_id]).fetchone()
-            return Session.from_row(row)
+            return turns.any_session(connection, session_id)
 
     def remember_last(self, session_id: str) -> None:
         """Note the session that is shown, for the next start."""
@@ -151,10 +149,11 @@ class SessionStore:
         with self._reader.reading() as connection:
             last = turns.message(connection, message_id)
             found = turns.session(connection, last.session_id)
-            ids = {one: unpack(blob) for one, blob in tree.token_ids(connection, message_id, fingerprint) if blob}
+            known = tree.token_ids(connection, message_id, fingerprint)
+            ids = {one: unpack(blob) for one, blob in known if blob is not None}
             query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
             row = connection.execute(query, [found.id, fingerprint]).fetchone()
-            return PromptPath(found, tree.path(connection, message_id), ids, unpack(row[0]) if row else None)
+            return PromptPath(found, tree.branch(connection, message_id), ids, unpack(row[0]) if row else None)
 
     def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
         """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.

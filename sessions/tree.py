@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from .rows import Generation, Message
+from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message
 
 _PATH = """
 WITH RECURSIVE path (id, depth) AS (
@@ -32,12 +32,12 @@ WHERE NOT EXISTS (
 ORDER BY shown DESC, id DESC LIMIT 1
 """
 
-_LAST_RUN = "SELECT * FROM generations WHERE message_id = ? ORDER BY run DESC LIMIT 1"
+_LAST_RUN = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run DESC LIMIT 1"
 
 
 def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
     """One message with its siblings and its last run."""
-    row = connection.execute("SELECT * FROM messages WHERE id = ?", [message_id]).fetchone()
+    row = connection.execute(f"SELECT {MESSAGE_COLUMNS} FROM messages m WHERE id = ?", [message_id]).fetchone()
     if row is None:
         return None
     found = Message.from_row(row)
@@ -58,10 +58,7 @@ def siblings(connection: sqlite3.Connection, message: Message) -> list[str]:
 
 def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     """Messages from the root to ``message_id``, each with siblings and last run; empty if there is no such message."""
-    rows = connection.execute(
-        _PATH + "SELECT m.* FROM path JOIN messages m ON m.id = path.id ORDER BY path.depth DESC", {"id": message_id}
-    )
-    found = [Message.from_row(row) for row in rows]
+    found = branch(connection, message_id)
     groups: dict[str | None, list[str]] = {}
     for parent_id, one in connection.execute(
         _PATH + "SELECT s.parent_id, s.id FROM path JOIN messages m ON m.id = path.id "
@@ -73,7 +70,8 @@ def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     runs = {
         row["message_id"]: Generation.from_row(row)
         for row in connection.execute(
-            _PATH + "SELECT g.* FROM path JOIN generations g ON g.message_id = path.id ORDER BY g.run",
+            _PATH
+            + f"SELECT {GENERATION_COLUMNS} FROM path JOIN generations g ON g.message_id = path.id ORDER BY g.run",
             {"id": message_id},
         )
     }
@@ -81,6 +79,17 @@ def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
         one.siblings = groups.get(one.parent_id, [])
         one.generation = runs.get(one.id)
     return found
+
+
+def branch(connection: sqlite3.Connection, message_id: str) -> list[Message]:
+    """Messages from the root to ``message_id`` without siblings and runs; empty if there is no such message."""
+    order = connection.execute(_PATH + "SELECT id FROM path ORDER BY depth DESC", {"id": message_id}).fetchall()
+    # Sorting the whole rows would copy every text once more.
+    rows = connection.execute(
+        _PATH + f"SELECT {MESSAGE_COLUMNS} FROM path JOIN messages m ON m.id = path.id", {"id": message_id}
+    )
+    found = {row["id"]: Message.from_row(row) for row in rows}
+    return [found[row[0]] for row in order]
 
 
 def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> list[tuple[str, bytes | None]]:

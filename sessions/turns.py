@@ -15,16 +15,39 @@ from dataclasses import asdict
 from . import tree
 from .errors import SessionError
 from .ids import new_id, now
-from .rows import GENERATION_FIELDS, INTERRUPTED, Generation, Message, ReplyTokens, Role, Session, Status
+from .rows import (
+    GENERATION_FIELDS,
+    INTERRUPTED,
+    SESSION_COLUMNS,
+    Generation,
+    Message,
+    ReplyTokens,
+    Role,
+    Session,
+    Status,
+)
 from .titles import title_from
 
 REFUSED = "refused"
 """Finish reason of a reply whose prompt the engine would not take."""
 
+_NO_SESSION = "This chat does not exist any more; open another one from the list."
 _UPSERT_GENERATION = (
     f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
     f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
 )
+
+
+def any_session(connection: sqlite3.Connection, session_id: str) -> Session:
+    """A session, deleted or not.
+
+    Raises:
+        SessionError: if there is none.
+    """
+    row = connection.execute(f"SELECT {SESSION_COLUMNS} FROM sessions s WHERE id = ?", [session_id]).fetchone()
+    if row is None:
+        raise SessionError(_NO_SESSION)
+    return Session.from_row(row)
 
 
 def session(connection: sqlite3.Connection, session_id: str) -> Session:
@@ -33,10 +56,10 @@ def session(connection: sqlite3.Connection, session_id: str) -> Session:
     Raises:
         SessionError: if there is none.
     """
-    row = connection.execute("SELECT * FROM sessions WHERE id = ?", [session_id]).fetchone()
-    if row is None or row["deleted_at"] is not None:
-        raise SessionError("This chat does not exist any more; open another one from the list.")
-    return Session.from_row(row)
+    found = any_session(connection, session_id)
+    if found.deleted_at is not None:
+        raise SessionError(_NO_SESSION)
+    return found
 
 
 def message(connection: sqlite3.Connection, message_id: str) -> Message:
@@ -272,7 +295,7 @@ def _write_tokens(connection: sqlite3.Connection, reply_id: str, tokens: ReplyTo
         connection.execute(
             "DELETE FROM message_tokens WHERE message_id = ? AND fingerprint = ?", [reply_id, tokens.fingerprint]
         )
-    if not tokens.segments:
+    if not tokens.segments and tokens.system_ids is None:
         return
     session_id, system_prompt = connection.execute(
         "SELECT s.id, s.system_prompt FROM messages m JOIN sessions s ON s.id = m.session_id WHERE m.id = ?", [reply_id]
@@ -282,7 +305,7 @@ def _write_tokens(connection: sqlite3.Connection, reply_id: str, tokens: ReplyTo
         root = connection.execute("SELECT parent_id IS NULL FROM messages WHERE id = ?", [message_id]).fetchone()[0]
         if same_system or not root:
             connection.execute(put, [message_id, tokens.fingerprint, 0, token_ids])
-    if same_system and tokens.system_ids:
+    if same_system and tokens.system_ids is not None:
         connection.execute(
             "INSERT OR REPLACE INTO system_tokens (session_id, fingerprint, token_ids) VALUES (?, ?, ?)",
             [session_id, tokens.fingerprint, tokens.system_ids],

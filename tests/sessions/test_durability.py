@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pagedchat.sessions.connection import Connection
 from pagedchat.sessions.store import SessionStore
 from support.chat_room import ChatRoom, play
 
@@ -97,29 +96,19 @@ def test_a_process_killed_before_the_first_token_leaves_the_question_and_no_empt
     store.close()
 
 
-def test_what_was_sent_or_finished_waits_for_the_disk_and_partials_do_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    levels: list[tuple[bool, int]] = []
-    inside = Connection.transaction
-
-    def watched(self: Connection, *, durable: bool):
-        context = inside(self, durable=durable)
-        level = {False: 1, True: 2}[durable]
-        levels.append((durable, level))
-        return context
-
-    monkeypatch.setattr(Connection, "transaction", watched)
+def test_what_was_sent_or_finished_waits_for_the_disk_and_partials_do_not(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "s.db")
     session = store.create_session(None, {}, None)
-    synchronous = store._writer._raw.execute
+    levels: list[str] = []
+    store._writer._raw.set_trace_callback(lambda sql: levels.append(sql) if "synchronous" in sql else None)
+    full, normal = "PRAGMA synchronous = FULL", "PRAGMA synchronous = NORMAL"
     _, _, reply = store.add_question(session.id, None, "q")
-    assert synchronous("PRAGMA synchronous").fetchone()[0] == 2
+    assert store._writer._raw.execute("PRAGMA synchronous").fetchone()[0] == 2
+    levels.clear()
     store.save_partial(reply.id, "par")
-    assert synchronous("PRAGMA synchronous").fetchone()[0] == 1
     store.finish_reply(reply.id, "partial", "done")
-    assert synchronous("PRAGMA synchronous").fetchone()[0] == 2
+    store.save_partial(reply.id, "par")
     store.add_edit(reply.id, "edited")
-    assert synchronous("PRAGMA synchronous").fetchone()[0] == 2
-    assert [durable for durable, _ in levels] == [True, True, False, True, True]
+    assert levels == [normal, full, normal, full]
+    assert store.message(reply.id).content == "partial"
     store.close()

@@ -20,7 +20,10 @@ class ChatRoom:
         self.store = SessionStore(path, **store_options)
         self.service = ChatService(self.store, self.engine)
         self.events: list[dict[str, Any]] = []
-        self.service.subscribe(self.events.append)
+        self.gapless = True
+        self._views: dict[str, dict[str, Any]] = {}
+        self._texts: dict[str, str] = {}
+        self.service.subscribe(self._hear)
 
     async def __aenter__(self) -> ChatRoom:
         return self
@@ -47,17 +50,21 @@ class ChatRoom:
 
     def last_view(self, message_id: str) -> dict[str, Any] | None:
         """The latest message event of a message."""
-        views = [one["message"] for one in self.events if one["type"] == "message"]
-        return next((view for view in reversed(views) if view["id"] == message_id), None)
+        return self._views.get(message_id)
 
     def text_of(self, message_id: str, at_least: int = 0) -> str | None:
         """What the deltas of a message spell; None while it is shorter than ``at_least``."""
-        text = ""
-        for event in self.events:
-            if event["type"] == "delta" and event["message_id"] == message_id:
-                assert event["offset"] == len(text)
-                text += event["text"]
+        text = self._texts.get(message_id, "")
         return text if len(text) >= at_least else None
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event["type"] == "message":
+            self._views[event["message"]["id"]] = event["message"]
+        elif event["type"] == "delta":
+            text = self._texts.get(event["message_id"], "")
+            self.gapless = self.gapless and event["offset"] == len(text)
+            self._texts[event["message_id"]] = text + event["text"]
 
     async def shown(self, session_id: str) -> list[dict[str, Any]]:
         """Views of the branch that is shown."""
