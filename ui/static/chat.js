@@ -41,6 +41,7 @@ export class Chat {
     const elements = ids.map((id) => this.items.get(id).element);
     const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty])];
     this.#place(wanted);
+    ids.forEach((id, index) => this.items.get(id).setLast(index === ids.length - 1));
     for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
     if (fresh) this.atEnd = true;
     if (this.atEnd) this.#stick();

@@ -40,10 +40,14 @@ export class Composer {
     this.#typed();
   }
 
-  /** Show the draft of another chat; `null` is the chat that begins with the first message. */
-  open(session) {
+  /** Show the draft of another chat; `null` is the chat that begins with the first message. With `keep`, what was
+   * typed while the page was still connecting comes along. */
+  open(session, keep = false) {
+    const typed = keep ? this.text : "";
+    if (typed) this.#keep(this.session, "");
     this.session = session;
-    this.field.value = this.#draft(session);
+    this.field.value = typed || this.#draft(session);
+    if (typed) this.#keep(session, typed);
     this.complain(null);
     this.#typed(false);
   }

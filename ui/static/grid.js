@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { ACTIVE, CACHED, FREE, SHARED, STATE_NAMES } from "./kvmodel.js";
 
 const SIZES = [20, 17, 15, 13, 11, 9, 8, 7, 6, 5, 4];
-const ROOM = 320;
+const ROOM = 270;
 const FLASH_MS = 900;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -16,6 +16,7 @@ export class Grid {
     this.tip = h("div.tip", { hidden: true });
     this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.tip);
     this.marked = new Set();
+    this.branch = new Set();
     this.flashes = new Map();
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
@@ -23,10 +24,16 @@ export class Grid {
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
-  /** Outline these blocks (those of the shown branch, or one under the pointer). */
+  /** Outline these blocks. */
   mark(blocks) {
     this.marked = new Set(blocks);
     this.draw();
+  }
+
+  /** Blocks of the shown branch: cached ones are drawn pale in its colour instead of grey. */
+  setBranch(blocks, owner) {
+    this.branch = new Set(blocks);
+    this.branchOwner = owner;
   }
 
   flash(blocks) {
@@ -87,8 +94,9 @@ export class Grid {
       pen.globalAlpha = 1;
     } else {
       pen.roundRect(x, y, w, w, radius);
-      pen.globalAlpha = state === CACHED ? 0.5 : 1;
-      pen.fillStyle = state === CACHED ? colours.ghost : this.#colourOf(block);
+      const ours = state === CACHED && this.branch.has(block);
+      pen.globalAlpha = ours ? 0.36 : state === CACHED ? 0.5 : 1;
+      pen.fillStyle = ours ? colours.owners[this.hueOf(this.branchOwner)] : state === CACHED ? colours.ghost : this.#colourOf(block);
       pen.fill();
       pen.globalAlpha = 1;
       if (state === SHARED) this.#hatch(pen, x, y, w, radius, block);

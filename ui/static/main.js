@@ -39,7 +39,7 @@ class Page {
     this.panel = new Panel({
       call: (op, args) => this.socket.call(op, args), close: () => this.layout.togglePanel(),
       hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
-      titleOf: (owner) => this.sidebar.sessions.get(owner)?.title ?? "API",
+      titleOf: (owner) => owner === this.current ? "this chat" : this.sidebar.sessions.get(owner)?.title ?? "API",
       session: () => this.current,
     });
     this.settings = new Settings({
@@ -115,10 +115,11 @@ class Page {
   setStatus(status) {
     const wasReady = this.banner.status?.state === "ready";
     this.banner.setStatus(status);
+    document.documentElement.dataset.engine = status.state;
     this.info = status.info ?? {};
     const { model, device, dtype, kernels, reason } = this.info;
-    this.sidebar.showModel(model ? `${model} · ${device} · ${dtype}` : "No model yet",
-      kernels ? `${kernels} kernels: ${reason ?? ""}` : "");
+    this.sidebar.showModel(model ?? "No model yet", model ? `${device} · ${dtype}` : status.state,
+      kernels ? `${model} on ${device}, ${dtype}\n${kernels} kernels: ${reason ?? ""}` : "");
     this.showSystem();
     if (status.state === "ready" && !wasReady) { this.panel.restarted(); this.composer.askProbe(); }
   }
@@ -133,7 +134,9 @@ class Page {
 
   /** Show a chat, or the empty page that becomes one with the first message. */
   async show(id, { push = true } = {}) {
+    const turn = (this.turn = (this.turn ?? 0) + 1);
     const frame = await this.socket.call("open", { session: id });
+    if (turn !== this.turn) return; // another chat was asked for meanwhile
     this.enter(id, push);
     if (id === null) {
       this.session = null;
@@ -149,7 +152,7 @@ class Page {
     this.current = id;
     this.blank = id === null;
     this.sidebar.select(id);
-    if (!same || !this.entered) this.composer.open(id);
+    if (!same || !this.entered) this.composer.open(id, !this.entered);
     this.entered = true;
     const address = id === null ? "/" : NO_CHAT + encodeURIComponent(id);
     if (location.pathname + location.search !== address) {

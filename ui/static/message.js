@@ -60,22 +60,34 @@ export class Message {
   }
 
   #drawNote() {
-    const { status, error, generation } = this.view;
-    const words = status === "done" && generation?.finish_reason === "length"
-      ? "The reply limit was reached." : status === "error" || status === "interrupted" ? error || ENDED[status] : ENDED[status];
+    const { status } = this.view;
+    const words = this.#ending();
     this.note.hidden = !words;
     if (!words) return;
-    const resumable = generation?.finish_reason === "length" || status === "stopped" || status === "interrupted";
+    const { resumable } = this;
+    const link = (text, onclick, testid) => h("button.link", { type: "button", onclick, "data-testid": testid }, text);
     refill(this.note, `${status}|${words}|${resumable}`, () => [
       status === "error" || status === "interrupted" ? icon("warn") : null,
       h("span", {}, words),
-      resumable && this.role === "assistant"
-        ? h("button.link", { type: "button", "data-testid": "continue", onclick: () => this.act.resume(this.id) }, "Continue")
-        : null,
-      status === "error"
-        ? h("button.link", { type: "button", onclick: () => this.act.regenerate(this.id) }, "Try again") : null,
+      resumable ? link("Continue", () => this.act.resume(this.id), "continue") : null,
+      status === "error" ? link("Try again", () => this.act.regenerate(this.id)) : null,
+      this.role === "user" ? link("Get a reply", () => this.act.regenerate(this.id)) : null,
     ]);
     this.note.dataset.kind = status;
+  }
+
+  /** What to say about how it ended; nothing for a whole reply. */
+  #ending() {
+    const { status, error, generation } = this.view;
+    if (this.role === "user") return this.last ? "This message has no reply." : null;
+    if (status === "done") return generation?.finish_reason === "length" ? "The reply limit was reached." : null;
+    return status === "stopped" ? ENDED.stopped : ENDED[status] && (error || ENDED[status]);
+  }
+
+  get resumable() {
+    const { status, generation, content } = this.view;
+    const cut = ["stopped", "interrupted", "error"].includes(status) || generation?.finish_reason === "length";
+    return this.role === "assistant" && cut && Boolean(content);
   }
 
   #drawFoot() {
@@ -117,6 +129,13 @@ export class Message {
       iconButton("again", this.role === "user" ? "Answer again" : "Regenerate", () => this.act.regenerate(this.id),
         { "data-testid": "regenerate" }),
     ];
+  }
+
+  /** Whether it ends the shown branch: a question there has no reply. */
+  setLast(last) {
+    if (last === this.last) return;
+    this.last = last;
+    this.#drawNote();
   }
 
   startEditing() {

@@ -16,7 +16,7 @@ export class Panel {
     this.following = false;
     this.online = false;
     this.grid = new Grid(this.model, act.hueOf, act.titleOf);
-    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks.length ? blocks : this.table.physical) },
+    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks) },
       act.titleOf, act.hueOf);
     this.events = new EventStrip(act.titleOf);
     this.lamp = h("span.lamp", { role: "status" }, "conserved");
@@ -36,7 +36,7 @@ export class Panel {
       h("div.gauges", {},
         gauge("hits", "prefix hits", "Share of all prompt tokens whose KV was found in the cache"),
         gauge("load", "running / waiting", "Requests in the engine"),
-        gauge("preemptions", "preemptions", "Requests that lost their blocks for a while because the pool was full"),
+        gauge("preemptions", "preempted", "Requests that lost their blocks for a while because the pool was full"),
         gauge("sharing", "saved by sharing", "References over blocks in use: how often each block would be stored without sharing")),
       h("div", {}, this.bar, h("div.legend", {}, ...Object.entries(this.legend).map(([name, value]) =>
         h(`span.${name}`, {}, h("i"), `${name} `, value)), this.size)),
@@ -110,7 +110,7 @@ export class Panel {
   takeTable({ rows, block_size: blockSize, session }) {
     if (session !== this.act.session()) return;
     this.table.set(rows, blockSize, session);
-    this.grid.marked = new Set(this.table.physical);
+    this.grid.setBranch(this.table.physical, session);
     this.redraw();
   }
 

@@ -1,13 +1,15 @@
 // The list of chats: new, open, filter, rename, delete with undo.
 
 import { byId, h, icon, iconButton } from "./dom.js";
-import { dayGroup } from "./format.js";
+import { count, dayGroup } from "./format.js";
 import { isDark, toggleTheme } from "./theme.js";
 
 const LOGO = `<svg viewBox="0 0 22 22" width="22" height="22" aria-hidden="true"><rect x="1" y="1" width="9" height="9"
 rx="2" fill="var(--pc-own-0)"/><rect x="12" y="1" width="9" height="9" rx="2" fill="var(--pc-own-2)"/><rect x="1" y="12"
 width="9" height="9" rx="2" fill="var(--pc-own-2)"/><rect x="12.7" y="12.7" width="7.6" height="7.6" rx="1.6"
 fill="none" stroke="var(--pc-faint)" stroke-width="1.4"/></svg>`;
+
+const AT_ONCE = 150;
 
 export function logo() {
   const holder = h("span.logo");
@@ -23,12 +25,13 @@ export class Sidebar {
     this.current = null;
     this.renaming = null;
     this.rows = new Map();
+    this.shown = AT_ONCE;
     this.filter = h("input.filter", {
       type: "search", placeholder: "Search chats", "aria-label": "Search chats by title", autocomplete: "off",
-      spellcheck: "false", oninput: () => this.draw(),
+      spellcheck: "false", oninput: () => { this.shown = AT_ONCE; this.draw(); },
     });
     this.list = h("nav.list", { "aria-label": "Chats" });
-    this.model = h("span.model-name", { title: "" }, "Starting");
+    this.model = h("div.model-name");
     this.themeButton = iconButton("moon", "Dark theme", () => toggleTheme());
     addEventListener("pagedchat:theme", () => this.#drawTheme());
     this.#drawTheme();
@@ -49,8 +52,8 @@ export class Sidebar {
     this.themeButton.setAttribute("aria-label", this.themeButton.title);
   }
 
-  showModel(text, title) {
-    this.model.textContent = text;
+  showModel(name, detail, title) {
+    this.model.replaceChildren(h("span", {}, name), h("small", {}, detail));
     this.model.title = title;
   }
 
@@ -82,7 +85,8 @@ export class Sidebar {
 
   draw() {
     const wanted = this.filter.value.trim().toLowerCase();
-    const shown = this.#ordered().filter((one) => !wanted || one.title.toLowerCase().includes(wanted));
+    const found = this.#ordered().filter((one) => !wanted || one.title.toLowerCase().includes(wanted));
+    const shown = found.slice(0, this.shown);
     const parts = [];
     let group = null;
     this.rows.clear();
@@ -92,6 +96,10 @@ export class Sidebar {
       const row = this.#row(session);
       this.rows.set(session.id, row);
       parts.push(row);
+    }
+    if (found.length > shown.length) {
+      const more = () => { this.shown *= 3; this.draw(); };
+      parts.push(h("button.more", { type: "button", onclick: more }, `${count(found.length - shown.length)} more`));
     }
     if (!shown.length) parts.push(h("p.none", {}, wanted ? "No chat has this in its title." : "No chats yet."));
     const at = this.list.scrollTop;

@@ -1,0 +1,78 @@
+"""Short ways to use the page in a browser test, by what a user sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+CHROMIUM = "/usr/bin/chromium"
+CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+class PageDriver:
+    """One open page."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.errors: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def goto(self, query: str = "") -> PageDriver:
+        self.page.goto(self.url + "/" + query)
+        expect(self.test_id("composer")).to_be_visible()
+        self.page.wait_for_function("window.pagedchat?.page?.entered")
+        return self
+
+    def test_id(self, name: str) -> Locator:
+        return self.page.get_by_test_id(name)
+
+    def new_chat(self) -> str:
+        """A new chat; returns its id."""
+        before = self.page.url
+        self.test_id("new-session").click()
+        self.page.wait_for_function("(before) => location.href !== before", arg=before)
+        return self.session_id
+
+    @property
+    def session_id(self) -> str:
+        return self.page.url.partition("session=")[2]
+
+    def send(self, text: str) -> None:
+        """Send, and wait until it is in the chat."""
+        count = self.messages("user").count()
+        self.test_id("composer").fill(text)
+        self.test_id("send").click()
+        expect(self.messages("user")).to_have_count(count + 1)
+
+    def ask(self, text: str) -> Locator:
+        """Send and wait for the whole reply."""
+        self.send(text)
+        self.wait_done()
+        return self.messages("assistant").last
+
+    def wait_done(self) -> None:
+        """Wait until no reply is being written in the shown chat."""
+        expect(self.page.locator("[data-testid=message][data-status=streaming]")).to_have_count(0)
+        expect(self.test_id("stop")).to_have_count(0)
+
+    def messages(self, role: str | None = None) -> Locator:
+        return self.page.locator("[data-testid=message]" + (f"[data-role={role}]" if role else ""))
+
+    def texts(self) -> list[str]:
+        """What the shown branch says."""
+        return [one.strip() for one in self.page.locator("[data-testid=message] .body").all_inner_texts()]
+
+    def action(self, message: Locator, name: str) -> None:
+        message.hover()
+        message.get_by_test_id(name).click()
+
+    def open_chat(self, session_id: str) -> None:
+        self.page.locator(f"[data-session-id='{session_id}'] a").click()
+        self.page.wait_for_function("(id) => window.pagedchat.page.session?.id === id", arg=session_id)
+
+    def grid(self) -> dict[str, int]:
+        """The numbers of what is drawn."""
+        data: Any = self.test_id("kv-grid").evaluate("(element) => ({...element.dataset})")
+        return {name: int(data[name]) for name in ("free", "cached", "active", "shared", "seq")}
