@@ -150,6 +150,9 @@ def _environment(clock: _Clock) -> Any:
         intercepted_binops = frozenset({"*", "**", "%", "+"})
         code_generator_class = Generator
 
+        def unsafe_undefined(self, obj: Any, attribute: str) -> Any:
+            raise SecurityError(f"access to {attribute!r} of a {type(obj).__name__} is not allowed.")
+
         def join_texts(self, parts: Sequence[Any]) -> str:
             return _joined(str(part) for part in parts)
 

@@ -72,16 +72,19 @@ def tokenizer_from_gguf(metadata: Mapping[str, Any], origin: str = "The file") -
     types = metadata.get("tokenizer.ggml.token_type") or [NORMAL] * len(tokens)
     if len(types) != len(tokens):
         raise ModelFileError(f"{origin} is damaged: {len(tokens):,} tokens but {len(types):,} token types.")
-    warnings: list[str] = []
-    if kind == "gpt2":
-        rule = _rule(metadata.get("tokenizer.ggml.pre"), origin, warnings)
-        backend = _byte_level_backend(tokens, metadata.get("tokenizer.ggml.merges") or [], rule)
-    elif kind == "llama":
-        rule = PreRule((), add_bos=True)
-        backend = _sentencepiece_backend(metadata, tokens, types)
-    else:
+    if kind not in ("gpt2", "llama"):
         raise ModelFileError(f"{origin} is sound, but its tokenizer is of the kind {kind!r}, which is not supported.")
-    return _finish(backend, metadata, tokens, types, rule.add_bos, warnings)
+    warnings: list[str] = []
+    try:
+        if kind == "gpt2":
+            rule = _rule(metadata.get("tokenizer.ggml.pre"), origin, warnings)
+            backend = _byte_level_backend(tokens, metadata.get("tokenizer.ggml.merges") or [], rule)
+        else:
+            rule = PreRule((), add_bos=True)
+            backend = _sentencepiece_backend(metadata, tokens, types)
+        return _finish(backend, metadata, tokens, types, rule.add_bos, warnings)
+    except Exception as error:  # the library raises bare Exception
+        raise ModelFileError(f"{origin} is damaged: its tokenizer makes no sense ({error}). Fetch it again.") from None
 
 
 def _finish(
@@ -109,6 +112,7 @@ def _finish(
         },
         chat_template=metadata.get("tokenizer.chat_template"),
         warnings=warnings,
+        num_tokens=len(tokens),
     )  # fmt: skip
 
 
@@ -141,9 +145,9 @@ def _sentencepiece_backend(metadata: Mapping[str, Any], tokens: list[str], types
     vocabulary = {token: number for number, token in reversed(list(enumerate(tokens)))}
     scores = metadata.get("tokenizer.ggml.scores") or [0.0] * len(tokens)
     unknown = next((token for token, kind in zip(tokens, types, strict=True) if kind == UNKNOWN), None)
-    model = models.BPE(
-        vocabulary, _merges_by_score(tokens, scores, vocabulary), unk_token=unknown, fuse_unk=True, byte_fallback=True
-    )
+    normal = {token: number for token, number in vocabulary.items() if types[number] == NORMAL}
+    merges = _merges_by_score(scores, normal)
+    model = models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
     backend = Backend(model)
     prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
     spaces = normalizers.Replace(" ", SPACE_MARK)
@@ -156,14 +160,14 @@ def _sentencepiece_backend(metadata: Mapping[str, Any], tokens: list[str], types
     return backend
 
 
-def _merges_by_score(tokens: list[str], scores: list[float], vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
+def _merges_by_score(scores: list[float], normal: Mapping[str, int]) -> list[tuple[str, str]]:
     """SentencePiece joins the pair whose union scores best: the same as merges ordered by the union's score."""
     found = []
-    for number, token in enumerate(tokens):
+    for token, number in normal.items():
         for cut in range(1, len(token)):
             left, right = token[:cut], token[cut:]
-            if left in vocabulary and right in vocabulary:
-                found.append((-scores[number], vocabulary[left], vocabulary[right], left, right))
+            if left in normal and right in normal:
+                found.append((-scores[number], normal[left], normal[right], left, right))
     found.sort(key=lambda row: row[:3])
     return [(left, right) for *_, left, right in found]
 

@@ -196,13 +196,13 @@ class PromptBuilder:
 
     def _first_difference(self, ids: list[int], expected: str) -> int | None:
         """Index of the first id whose text is not what the template writes; None if ``ids`` spell its beginning."""
-        pieces = [self._tokenizer.token_bytes(number) for number in ids]
         wanted = expected.encode("utf-8", "surrogatepass")
+        if wanted.startswith(self._tokenizer.join_bytes(ids)):
+            return None
+        pieces = [self._tokenizer.token_bytes(number) for number in ids]
         if self._tokenizer.strips_leading_space:  # SentencePiece puts spaces where the text has none
             pieces = [piece.replace(b" ", b"") for piece in pieces]
             wanted = wanted.replace(b" ", b"")
-        if wanted.startswith(b"".join(pieces)):
-            return None
         position = 0
         for number, piece in enumerate(pieces):
             if not wanted.startswith(piece, position):

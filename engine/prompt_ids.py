@@ -45,6 +45,7 @@ class PromptAssembler:
         self._run: list[Turn] = []
         self._last_known: Turn | None = None
         self._unclosed = ""
+        self._closings: dict[str, list[int]] = {}
 
     def assemble(self) -> PromptIds:
         """Ids by turn. Known ids come first and stay; see the module docstring of `prompt`."""
@@ -72,10 +73,8 @@ class PromptAssembler:
     def _keep(self, turn: Turn) -> None:
         is_reply = turn.role == "assistant"
         header_ids = self._encode_run(self._reply_header if is_reply else "")
-        if turn.ids is None:
-            ids = header_ids + (turn.sampled or [])
-        else:
-            ids = self._without_second_closing(turn.ids)
+        kept = None if turn.ids is None else self._without_second_closing(turn.ids)
+        ids = header_ids + (turn.sampled or []) if kept is None else kept
         self._ids.segments[turn.place] = ids
         self._last_known = turn
         self._unclosed = turn.closing if is_reply and not self._is_closed(turn, ids) else ""
@@ -144,4 +143,6 @@ class PromptAssembler:
         return ids[len(closing) :] if closing and ids[: len(closing)] == closing else ids
 
     def _closing_ids(self, turn: Turn) -> list[int]:
-        return self._encoder.encode(turn.closing, at_start=False)[0]
+        if turn.closing not in self._closings:
+            self._closings[turn.closing] = self._encoder.encode(turn.closing, at_start=False)[0]
+        return self._closings[turn.closing]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,15 +53,16 @@ class Tokenizer:
         special_tokens: Mapping[str, str] | None = None,
         chat_template: str | None = None,
         warnings: Sequence[str] = (),
+        num_tokens: int | None = None,
     ) -> None:
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
-        self._bytes: dict[int, bytes] = {}
+        self._bytes = _BytesById(self._read_bytes)
         added = backend.get_added_tokens_decoder()
         self.added_tokens: dict[int, str] = {number: token.content for number, token in added.items()}
         self._decoding = _Decoding.of(backend)
-        self.num_tokens = backend.get_vocab_size(with_added_tokens=True)
+        self.num_tokens = num_tokens or 1 + max(backend.get_vocab(with_added_tokens=True).values(), default=-1)
         self.bos_id = bos_id
         self.add_bos = add_bos and bos_id is not None
         self.special_tokens = dict(special_tokens or {})
@@ -105,15 +106,13 @@ class Tokenizer:
 
     def join_bytes(self, ids: Iterable[int], *, skip_special: bool = False) -> bytes:
         """Bytes of ids, one after another."""
-        skipped = self.special_ids if skip_special else frozenset()
-        return b"".join([self.token_bytes(number) for number in ids if number not in skipped])
+        if skip_special:
+            ids = [number for number in ids if number not in self.special_ids]
+        return b"".join(map(self._bytes.__getitem__, ids))
 
     def token_bytes(self, number: int) -> bytes:
         """Bytes of one token; empty for an id that means nothing."""
-        found = self._bytes.get(number)
-        if found is None:
-            found = self._bytes[number] = self._read_bytes(number)
-        return found
+        return self._bytes[number]
 
     def token_id(self, token: str) -> int | None:
         """Id of a token by its name in the vocabulary."""
@@ -129,6 +128,18 @@ class Tokenizer:
             return self.added_tokens[number].encode()
         token = self._backend.id_to_token(number) if 0 <= number < self.num_tokens else None
         return b"" if token is None else self._decoding.to_bytes(token)
+
+
+class _BytesById(dict[int, bytes]):
+    """Bytes of the tokens asked for so far."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, number: int) -> bytes:
+        found = self[number] = self._read(number)
+        return found
 
 
 class _Decoding:
@@ -179,15 +190,16 @@ def load_tokenizer(source: Checkpoint | str | Path) -> Tokenizer:
     if checkpoint.path.is_dir():
         from .hf_tokenizer import tokenizer_from_directory
 
-        return tokenizer_from_directory(checkpoint.path)
-    from .gguf_tokenizer import tokenizer_from_gguf
-    from .models.gguf_file import GGUFCheckpoint
+        tokenizer = tokenizer_from_directory(checkpoint.path)
+    else:
+        from .gguf_tokenizer import tokenizer_from_gguf
+        from .models.gguf_file import GGUFCheckpoint
 
-    assert isinstance(checkpoint, GGUFCheckpoint)
-    tokenizer = tokenizer_from_gguf(checkpoint.metadata, str(checkpoint.path))
+        assert isinstance(checkpoint, GGUFCheckpoint)
+        tokenizer = tokenizer_from_gguf(checkpoint.metadata, str(checkpoint.path))
     if tokenizer.num_tokens > checkpoint.spec.vocab_size:
         raise ModelFileError(
             f"{checkpoint.path} has {tokenizer.num_tokens:,} tokens but only {checkpoint.spec.vocab_size:,} rows of "
-            "embeddings; it is damaged."
+            "embeddings; the two do not belong together."
         )
     return tokenizer

@@ -74,6 +74,11 @@ class Checkpoint(ABC):
             ModelFileError: a parameter has no tensor, or one of another shape.
         """
         present = set(self.names())
+        if self.spec.num_layers > len(present):
+            raise ModelFileError(
+                f"{self.path} claims {self.spec.num_layers:,} layers but holds only {len(present):,} tensors; "
+                "it is damaged or incomplete."
+            )
         for name, shape in self.spec.parameter_shapes().items():
             if name not in present:
                 raise ModelFileError(f"{self.path} has no tensor for {name!r}; the model is incomplete.")

@@ -146,7 +146,7 @@ def _family(config: dict[str, Any], path: Path) -> str:
             return _FAMILIES[name]
     stated = names[0] if names else config.get("model_type")
     if not names and stated in _FAMILIES.values():
-        return stated
+        return str(stated)
     raise ModelFileError(
         f"{path} is of the architecture {stated!r}, which is not supported (supported: {', '.join(_FAMILIES)})."
     )
