@@ -39,10 +39,13 @@ class PagedFakeClient(FakeEngineClient):
         metrics.computed_tokens = metrics.prompt_tokens - metrics.cached_tokens
         self.prompt_tokens += metrics.prompt_tokens
         self.cached_tokens += metrics.cached_tokens
+        self._compute(held)
+        self._forward()
         try:
             async for output in super()._steps(request, tokens, metrics, begun):
-                self._compute(held)
                 held.token_ids += output.token_ids
+                if held.num_to_compute > 1:
+                    self._compute(held, held.num_to_compute - 1)
                 if output.finish_reason:
                     self._release(held)
                 self._forward()
@@ -51,11 +54,12 @@ class PagedFakeClient(FakeEngineClient):
             self._release(held)
             self._forward()
 
-    def _compute(self, held: Request) -> None:
-        if held.num_to_compute:
-            assert self.kv_manager.append_slots(held, held.num_to_compute), "the pool of this test is too small"
-            self.kv_manager.commit(held, held.num_to_compute)
-            self.kv_manager.step_done()
+    def _compute(self, held: Request, num_tokens: int | None = None) -> None:
+        """One step; the newest token is never computed in the step that chose it."""
+        num_tokens = num_tokens or held.num_to_compute
+        assert self.kv_manager.append_slots(held, num_tokens), "the pool of this test is too small"
+        self.kv_manager.commit(held, num_tokens)
+        self.kv_manager.step_done()
 
     def _release(self, held: Request) -> None:
         if self._requests.pop(held.request_id, None):
