@@ -9,6 +9,7 @@ The engine process is spawned before the page is imported, so both load at the s
 from __future__ import annotations
 
 import asyncio
+import gc
 import http.client
 import logging
 import os
@@ -219,8 +220,11 @@ class Server:
     async def _serve_page(self) -> None:
         self.service = ChatService(self._store, self.client)
         await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
+        gc.disable()  # until the page is there: it would walk ever more modules and find nothing to free
         create_app = await in_thread(_load_page)
         self._app = create_app(self._settings, self.client, self.service)
+        gc.freeze()
+        gc.enable()
         config = uvicorn.Config(
             self._app,
             lifespan="on",

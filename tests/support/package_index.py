@@ -70,7 +70,9 @@ class PackageIndex:
         self._server.shutdown()
         self._server.server_close()
 
-    def _handler(index) -> type[http.server.BaseHTTPRequestHandler]:
+    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+        index = self
+
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 if self.path.endswith(".whl"):

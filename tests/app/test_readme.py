@@ -1,0 +1,58 @@
+"""What the README says is true."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from pagedchat.app.cli import cli
+from pagedchat.app.folders import find_folders
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_library_snippet_runs(default_model_path, tmp_path):
+    snippets = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(snippets) == 1
+    script = tmp_path / "snippet.py"
+    script.write_text(snippets[0], encoding="utf-8")
+
+    result = subprocess.run(
+        [sys.executable, "-P", str(script)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=default_model_path.parent,
+        timeout=240,
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.strip()) > 20
+
+
+def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_in_it():
+    commands = typer.main.get_command(cli).commands  # type: ignore[attr-defined]
+    serve_flags = {name for option in commands["serve"].params for name in [*option.opts, *option.secondary_opts]}
+    table = README[README.index("| flag |") : README.index("Each flag may also be")]
+    named = set(re.findall(r"--[a-z][a-z-]+", table))
+
+    assert named <= serve_flags
+    assert serve_flags - named - {"--enable-prefix-caching"} == set()
+    assert set(commands["models"].commands) == {"list", "pull", "rm"}
+    assert set(commands["config"].commands) == {"path"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the README names Linux's folders")
+def test_the_folders_of_the_readme_are_those_that_are_used(monkeypatch, tmp_path):
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folders = find_folders()
+
+    for folder in (folders.data, folders.models, folders.config, folders.state, folders.cache):
+        assert f"`~/{folder.relative_to(tmp_path)}`" in README
