@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ModelFileError
-from .tokenizer import SPACE_MARK, Tokenizer
+from .tokenizer_base import SPACE_MARK, Tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

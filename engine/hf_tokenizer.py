@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import ModelFileError
 from .files import read_json
-from .tokenizer import Tokenizer
+from .tokenizer_base import Tokenizer
 
 _NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ModelFileError
-from .checkpoint import Checkpoint
+from .checkpoint_base import Checkpoint
 from .fingerprint import fingerprint_files
 from .gguf_reader import GGUFReader
 from .quantized import PLAIN_KINDS, QuantizedTensor

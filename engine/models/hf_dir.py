@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelFileError
 from ..files import read_json
-from .checkpoint import Checkpoint
+from .checkpoint_base import Checkpoint
 from .fingerprint import fingerprint_files
 from .safetensors_file import SafetensorsFile
 from .spec import ModelSpec

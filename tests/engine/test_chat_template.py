@@ -27,7 +27,8 @@ FEATURES = {
     "namespaces": "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
     "macros": "{% macro say(m) %}[{{ m.role }}]{% endmacro %}{% for m in messages %}{{ say(m) }}{% endfor %}",
     "the year": "{{ strftime_now('%Y') }}",
-    "texts joined": "{{ 'a' ~ 1 ~ none ~ messages[0].role }}{{ 'x' * 3 + 'y' }}{{ '%s-%d' % ('a', 3) }}",
+    "texts joined": "{{ 'a' ~ 1 ~ none ~ messages[0].role }}{{ 'x' * 3 + 'y' }}{{ '%s-%d' % ('a', 3) }}"
+    "{{ '{}/{:>5}'.format('a', 3) }}{{ '%s' | format(4) }}",
     "dictionaries": "{{ dict(a=1) }}{{ dict(a=1).items() | list }}",
     "nothing else given": "{{ tools is none }}{{ documents is none }}{{ missing is defined }}",
     "filters": "{{ ' a ' | trim | upper }}{{ [1, 2] | length }}{{ messages | map(attribute='role') | join(',') }}",
@@ -107,6 +108,8 @@ def test_a_template_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch
         "{{ 'x'.ljust(10**9) }}",
         "{{ '%1000000000d' % 1 }}",
         "{{ '{:1000000000d}'.format(1) }}",
+        "{{ '{:{width}d}'.format(1, width=10**9) }}",
+        "{{ '%1000000000d' | format(1) }}",
         "{{ 'x' | indent(10**9) }}",
         "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
         "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
