@@ -15,8 +15,8 @@ from support.fake_client import FakeEngineClient
 class ChatRoom:
     """``async with ChatRoom(path) as room``: a service, its events, and short ways to play a story."""
 
-    def __init__(self, path: Path, engine: FakeEngineClient | None = None, **store_options: Any) -> None:
-        self.engine = engine or FakeEngineClient()
+    def __init__(self, path: Path, engine: Any = None, **store_options: Any) -> None:
+        self.engine: Any = engine or FakeEngineClient()
         self.store = SessionStore(path, **store_options)
         self.service = ChatService(self.store, self.engine)
         self.events: list[dict[str, Any]] = []
