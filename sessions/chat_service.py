@@ -19,6 +19,7 @@ from .checks import UNSET, clean_params, clean_text, clean_title
 from .errors import SessionError
 from .events import Followers
 from .ids import now
+from .prompts import prompt_messages
 from .reply_job import ReplyJob
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .store import SessionStore
@@ -70,7 +71,7 @@ class ChatService:
         self._closed = True
         self._reading.shutdown(wait=False)
         self._writing.shutdown(wait=False)
-        self.store.close()
+        await asyncio.to_thread(self.store.close)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -169,6 +170,13 @@ class ChatService:
         if job is not None and job.prompt_tokens and job.message.session_id == session_id:
             return job.prompt_tokens + job.reply_tokens
         return await self._read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
+
+    async def history(self, session_id: str, message_id: str | None) -> list[dict[str, Any]]:
+        """The messages that a prompt under ``message_id`` begins with: {"role", "content", "token_ids"} each."""
+        if message_id is not None:
+            return prompt_messages(await self.prompt_path(message_id))[0]
+        session = await self._read(self.store.session, session_id)
+        return prompt_messages(PromptPath(session, [], {}, None))[0]
 
     # -- what reply jobs ask for ------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         SessionError: the reply to continue has no ids of this model.
     """
     continues = path.messages[-1].id == reply.id
-    messages, unknown = _messages(path)
+    messages, unknown = prompt_messages(path)
     known_ids = path.token_ids.get(reply.id, [])
     if continues and not known_ids:
         raise SessionError("Another model wrote this reply, so it cannot be continued here; regenerate it instead.")
@@ -82,7 +82,8 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
     return Prompt(request, generation, path.session.system_prompt, unknown, known_ids)
 
 
-def _messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str | None]]:
+def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str | None]]:
+    """A branch as the engine's prompt builder takes it, and what of it has no ids yet (see ``Prompt.unknown``)."""
     messages: list[dict[str, Any]] = []
     unknown: list[str | None] = []
     if path.session.system_prompt is not None:

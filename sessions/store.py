@@ -29,7 +29,7 @@ class SessionStore:
         path: the file, mode 0600.
     """
 
-    def __init__(self, path: str | Path, *, busy_timeout_s: float = 10.0) -> None:
+    def __init__(self, path: str | Path, *, busy_timeout_s: float = 5.0) -> None:
         """Open ``path``, creating or migrating it as needed.
 
         Args:

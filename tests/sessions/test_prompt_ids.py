@@ -167,3 +167,16 @@ def test_a_message_left_without_reply_is_followed_by_the_next(tmp_path: Path) ->
             assert [one["role"] for one in engine.requests[-1].messages or []] == ["user", "user"]
 
     play(story())
+
+
+def test_the_history_is_what_the_next_prompt_begins_with(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "s.db") as room:
+            session_id = await room.new(system_prompt="S")
+            assert [one["role"] for one in await room.service.history(session_id, None)] == ["system"]
+            first = await room.ask(session_id, "a")
+            history = await room.service.history(session_id, first["id"])
+            await room.ask(session_id, "b", first["id"])
+            assert room.engine.requests[-1].messages[:-1] == history
+
+    play(story())
