@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from . import wire
 
@@ -66,8 +66,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
         """
         line = wire.encode(message)
         pipe = self._transport.get_pipe_transport(0) if self._transport else None
-        if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
-            pipe.write(line)
+        if pipe is not None and not pipe.is_closing():
+            cast(asyncio.WriteTransport, pipe).write(line)
 
     async def close(self) -> None:
         """End it: its stdin closes, on which it exits; after 2 s it is terminated, then killed."""
@@ -88,8 +88,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
     # -- asyncio.SubprocessProtocol ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         for line in self._lines.feed(data):
