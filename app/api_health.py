@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from ..engine.client import EngineClient
+from ..engine.errors import PagedChatError
 from .api_errors import json_response
+
+FRESH_WITHIN_S = 0.3
 
 
 def health_router(client: EngineClient) -> APIRouter:
@@ -16,6 +21,8 @@ def health_router(client: EngineClient) -> APIRouter:
 
     @router.get("/health")
     async def health() -> Response:
+        with contextlib.suppress(TimeoutError, PagedChatError):
+            await asyncio.wait_for(client.refresh_info(), FRESH_WITHIN_S)
         status = client.status
         answer: dict[str, Any] = {"status": "ok" if status.state == "ready" else status.state}
         if status.state == "ready":

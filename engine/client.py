@@ -59,6 +59,7 @@ class EngineClient:
             on_message=lambda message: self._handlers[message["type"]](message),
             on_down=self._end_all,
         )
+        self._serving = False
         self._supervisor.watch(self._on_status)
         self._streams: dict[str, _Stream] = {}
         self._held: dict[str, GenerateRequest] = {}
@@ -221,6 +222,12 @@ class EngineClient:
         """Counters of the engine."""
         return await self._call("stats")
 
+    async def refresh_info(self) -> dict[str, Any]:
+        """Facts about the engine as of now; the status carries them too."""
+        info = await self._call("info")
+        self._supervisor.set_info(info)
+        return info
+
     async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
         """Events after ``seq``; None when some are no longer kept or belong to an engine that is gone."""
         return await self._call("events_since", seq)
@@ -260,7 +267,8 @@ class EngineClient:
                 future.set_exception(EngineError(reason))
 
     def _on_status(self, status: EngineStatus) -> None:
-        if status.state == "ready":
+        serving, self._serving = self._serving, status.state == "ready"
+        if self._serving and not serving:
             self._on_ready()
         elif status.state == "failed":
             for request_id in self._held:

@@ -107,7 +107,12 @@ class EngineSupervisor:
         for watcher in list(self._watchers):
             watcher(status)
 
-    # -- the child --------------------------------------------------------------------------------------------------
+    def set_info(self, info: dict[str, Any]) -> None:
+        """Renew what is known of an engine that is ready."""
+        if self.status.state == "ready":
+            self.set_status("ready", None, self.status.message, info)
+
+    # -- the child ------------------------------------------------------------------------------------------------
 
     async def _spawn(self, state: EngineState, message: str) -> None:
         config = self._config
@@ -169,6 +174,8 @@ class EngineSupervisor:
         elif kind == "ready":
             self._deaths = 0
             self.set_status("ready", None, "", message["info"])
+        elif kind == "info":
+            self.set_info(message["info"])
         elif kind == "failed":
             self.set_status("failed", None, message["text"])
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from .sampling_params import SamplingParams
 from .types import RequestOutput
 
 FAILED_STEPS_WITHOUT_TOKEN = 3
+INFO_EVERY_S = 1.0
 
 
 @dataclass
@@ -50,6 +52,8 @@ class WorkerLoop:
         self._seq_base = seq_base
         self._last_seq = seq_base
         self._failed_steps = 0
+        self._info = engine.info()
+        self._info_due = 0.0
         self._calls: dict[str, Callable[..., Any]] = {
             "snapshot": self._snapshot,
             "branch": engine.branch,
@@ -59,6 +63,7 @@ class WorkerLoop:
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,
             "stats": engine.stats,
+            "info": engine.info,
         }
 
     def run(self) -> None:
@@ -75,6 +80,7 @@ class WorkerLoop:
         if self._engine.has_unfinished():
             self._step()
             self._send_events()
+            self._send_info()
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -201,13 +207,24 @@ class WorkerLoop:
             raise SystemExit("Several steps failed without a token between them; a new process may do better.")
         return outputs
 
-    # -- events -----------------------------------------------------------------------------------------------------
+    # -- news of the engine -----------------------------------------------------------------------------------------
 
     def _send_events(self) -> None:
         events = self._engine.drain_events()
         if events:
             self._last_seq = events[-1]["seq"] + self._seq_base
             self._send({"type": "events", "events": [self._numbered(event) for event in events]})
+
+    def _send_info(self) -> None:
+        """Tell, once a second at most, that the engine's facts have changed: compiled kernels took over, say."""
+        now = time.monotonic()
+        if now < self._info_due:
+            return
+        self._info_due = now + INFO_EVERY_S
+        info = self._engine.info()
+        if info != self._info:
+            self._info = info
+            self._send({"type": "info", "info": info})
 
     def _events_since(self, seq: int) -> list[dict[str, Any]] | None:
         if not self._seq_base <= seq <= self._last_seq:

@@ -123,7 +123,7 @@ def test_a_failing_step_ends_what_ran_with_a_sentence_and_the_engine_goes_on() -
         assert "secret" not in broken[-1].error
         _, outputs = await answer(client, asked("fine"))
         assert text_of(outputs) == "FINE"
-        assert states == []
+        assert set(states) <= {"ready"}
 
     with_client(test)
 
@@ -174,6 +174,22 @@ def test_calls_answer_and_a_reset_is_refused_while_blocks_are_held() -> None:
         await client.reset_cache()
 
     with_client(test, model="slow")
+
+
+def test_facts_that_change_reach_the_status_without_a_new_start() -> None:
+    async def test(client: EngineClient) -> None:
+        events: list[dict] = []
+        client.watch_events(events.extend)
+        states: list[str] = []
+        client.watch_status(lambda status: states.append(status.state))
+        assert client.status.info["stepped"] is False
+        await answer(client, asked("x"))
+        await until(lambda: client.status.info["stepped"])
+        assert await client.refresh_info() == client.status.info
+        assert states == ["ready"]
+        assert "reset" not in [event["type"] for event in events]
+
+    with_client(test)
 
 
 def test_only_whole_replies_are_remembered_by_their_text() -> None:

@@ -129,7 +129,8 @@ def test_a_killed_engine_ends_its_replies_with_a_reason_and_comes_back() -> None
             assert "killed" in (outputs[-1].error or "")
             _, outputs = await answer(client, asked("after"))
             assert text_of(outputs) == "AFTER"
-            assert [states[0], states[-1]] == ["restarting", "ready"]
+            assert "restarting" in states
+            assert states[-1] == "ready"
             events = [event for batch in batches for event in batch]
             assert "reset" in [event["type"] for event in events]
             numbers = [event["seq"] for event in events]

@@ -323,5 +323,10 @@ class FakeEngineClient:
     async def build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> RequestStarted:
         return self._build_messages(messages, add_generation_prompt, "")
 
+    async def refresh_info(self) -> dict[str, Any]:
+        if self._status.state != "ready":
+            raise EngineError("The engine is not ready.")
+        return self._info
+
     async def stats(self) -> dict[str, Any]:
         return {"running": len(self._live), "waiting": 0}

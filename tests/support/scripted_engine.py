@@ -88,6 +88,7 @@ class ScriptedEngine:
             "num_blocks": 64,
             "max_model_len": 4096,
             "sampling_defaults": {"temperature": 0.0},
+            "stepped": self.steps > 0,
         }
 
     def stats(self) -> dict[str, Any]:
