@@ -44,7 +44,7 @@ class Connection:
         self._out: deque[View] = deque()
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
-        self._window = WINDOW
+        self._first: int | None = None
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, list[str]] = {}
         self._forget()
@@ -124,7 +124,7 @@ class Connection:
             except PagedChatError:
                 self.session_id = before
                 raise
-            self._window = WINDOW
+            self._first = None
             self._stamps, self._blocks = {}, {}
             self._path, self._rows = False, None
             if self.panel:
@@ -137,7 +137,7 @@ class Connection:
 
     async def widen(self) -> None:
         """Show more of the branch."""
-        self._window += 2 * WINDOW
+        self._first = max(0, (self._first or 0) - 2 * WINDOW)
         self.note_path()
 
     def follow_kv(self, on: bool) -> None:
@@ -225,7 +225,10 @@ class Connection:
 
     def _path_of(self, opened: View) -> View:
         """The last messages of the branch; those that the page has already are only named."""
-        shown = opened["messages"][-self._window :]
+        messages = opened["messages"]
+        if self._first is None or self._first > max(0, len(messages) - WINDOW // 4):
+            self._first = max(0, len(messages) - WINDOW)
+        shown = messages[self._first :]
         ids = [message["id"] for message in shown]
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
@@ -234,7 +237,7 @@ class Connection:
         return {
             "session": self.hub.with_hue(opened["session"]),
             "ids": ids,
-            "earlier": len(opened["messages"]) - len(shown),
+            "earlier": self._first,
             "messages": views,
         }
 

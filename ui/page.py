@@ -32,6 +32,7 @@ QUEUE_REST_S = 5.0
 
 START = "import('/ui/static/main.js').then((main) => main.start(() => trigger('fill')));"
 ASK_VALUES = "() => window.pagedchat.settingsValues()"
+FILLED = "() => { window.pagedchat.settingsFilled(); return []; }"
 TAKE_VALUES = "(...values) => { window.pagedchat.settingsChanged(values); return []; }"
 
 
@@ -47,9 +48,10 @@ def build_page() -> Any:
         )
         with gr.Column(elem_id="pc-settings"):
             fields = _settings_fields()
-        shell.fill(fn=None, inputs=None, outputs=fields, js=ASK_VALUES)
-        for field in fields:
-            field.input(fn=None, inputs=fields, outputs=None, js=TAKE_VALUES)
+        filled = shell.fill(fn=None, inputs=None, outputs=fields, js=ASK_VALUES)
+        filled.then(fn=None, inputs=None, outputs=None, js=FILLED)
+        for field in fields:  # not `input`: Gradio drops the first one after a fill that changed nothing
+            field.change(fn=None, inputs=fields, outputs=None, js=TAKE_VALUES, trigger_mode="always_last")
     return page
 
 

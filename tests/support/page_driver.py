@@ -30,9 +30,10 @@ class PageDriver:
 
     def new_chat(self) -> str:
         """A new chat; returns its id."""
-        before = self.page.url
-        self.test_id("new-session").click()
-        self.page.wait_for_function("(before) => location.href !== before", arg=before)
+        self.page.keyboard.press("Control+k")
+        self.page.wait_for_function(
+            "() => { const { page } = window.pagedchat; return page.session && !page.chat.ids.length && !page.switching; }"
+        )
         return self.session_id
 
     @property

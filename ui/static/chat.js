@@ -21,6 +21,7 @@ export class Chat {
     this.items = new Map();
     this.ids = [];
     this.atEnd = true;
+    this.top = 0;
     this.older = h("button.older", { type: "button", onclick: () => act.older() }, "Show earlier messages");
     this.system = h("button.system", { type: "button", onclick: () => act.system(), title: "Edit the system prompt" });
     this.empty = this.#emptyState();
@@ -93,7 +94,10 @@ export class Chat {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.log;
-    this.atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    // Only moving up leaves the end: text that arrives between a scroll and its event must not.
+    if (scrollHeight - scrollTop - clientHeight < NEAR_END) this.atEnd = true;
+    else if (scrollTop < this.top - 1) this.atEnd = false;
+    this.top = scrollTop;
     this.jump.hidden = this.atEnd;
   }
 

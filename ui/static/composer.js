@@ -72,11 +72,10 @@ export class Composer {
     const text = this.text;
     if (!text.trim() || this.busy) return;
     if (this.running) return this.complain("A reply is being written here: stop it first, or wait for its end.");
-    const session = this.session;
     this.#setBusy(true);
     try {
       await this.act.send(text);
-      this.delivered(session, text);
+      this.delivered(this.session, text);
     } catch (error) {
       this.complain(error.lost ? `${error.message} Your text is kept here.` : error.message);
     } finally {

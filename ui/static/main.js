@@ -43,7 +43,7 @@ class Page {
       session: () => this.current,
     });
     this.settings = new Settings({
-      fill: fillSettings, closed: () => this.composer.focus(), save: (change) => this.saveSettings(change),
+      fill: fillSettings, closed: () => this.composer.focus(), save: (session, change) => this.saveSettings(session, change),
     });
     this.#top();
     this.#listen();
@@ -128,8 +128,24 @@ class Page {
 
   open(session, push = true) {
     this.layout.closeDrawers();
-    if (session !== this.current || !session) this.show(session, { push }).catch(complain);
+    if (session !== this.current || !session) {
+      this.composer.open(session);
+      this.switch(this.show(session, { push }));
+    }
     this.composer.focus();
+  }
+
+  /** The reader has asked for another chat: what is typed from now on belongs there. */
+  async switch(work) {
+    this.switching = work;
+    try {
+      await work;
+    } catch (error) {
+      this.composer.open(this.current);
+      complain(error);
+    } finally {
+      if (this.switching === work) this.switching = null;
+    }
   }
 
   /** Show a chat, or the empty page that becomes one with the first message. */
@@ -148,11 +164,10 @@ class Page {
   }
 
   enter(id, push) {
-    const same = id === this.current;
     this.current = id;
     this.blank = id === null;
     this.sidebar.select(id);
-    if (!same || !this.entered) this.composer.open(id, !this.entered);
+    if (this.composer.session !== id || !this.entered) this.composer.open(id, !this.entered || this.composer.session === null);
     this.entered = true;
     const address = id === null ? "/" : NO_CHAT + encodeURIComponent(id);
     if (location.pathname + location.search !== address) {
@@ -188,18 +203,22 @@ class Page {
     this.changed();
   }
 
+  /** A new chat, unless the shown one is still empty. */
   async create() {
     this.layout.closeDrawers();
-    try {
-      if (this.session === null || this.chat.ids.length) {
-        const session = await this.socket.call("create");
-        this.sidebar.put(session);
-        await this.show(session.id);
-      }
+    if (this.switching) return;
+    if (this.session === null || this.chat.ids.length) {
+      this.composer.open(null);
       this.composer.focus();
-    } catch (error) {
-      complain(error);
+      await this.switch(this.#begin());
     }
+    this.composer.focus();
+  }
+
+  async #begin() {
+    const session = await this.socket.call("create");
+    this.sidebar.put(session);
+    await this.show(session.id);
   }
 
   async remove(id) {
@@ -224,6 +243,7 @@ class Page {
   // -- messages -----------------------------------------------------------------------------------------------------
 
   async send(text) {
+    await this.switching;
     const parent = this.chat.ids.at(-1) ?? null;
     const session = this.current;
     this.pending = { session, parent, text };
@@ -287,16 +307,19 @@ class Page {
     this.layout.closeDrawers();
     try {
       if (this.current === null) await this.create();
+      if (!this.session) return;
       this.settings.show(this.session, this.info);
     } catch (error) {
       complain(error);
     }
   }
 
-  async saveSettings(change) {
-    const session = await this.socket.call("settings", { session: this.current, change });
-    this.session = session;
-    this.showSystem();
+  async saveSettings(id, change) {
+    const session = await this.socket.call("settings", { session: id, change });
+    if (id === this.current) {
+      this.session = session;
+      this.showSystem();
+    }
     return session;
   }
 

@@ -5,9 +5,10 @@ import { byId, debounced, icon } from "./dom.js";
 const FIELDS = ["system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
 const OFF = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, max_tokens: 1024, seed: null };
 const SAVE_PAUSE_MS = 400;
+const CHANGE_MS = 60;
 
 export class Settings {
-  /** `act` has: save(change) -> promise, fill() asks Gradio to take the values, closed(). */
+  /** `act` has: save(session, change) -> promise, fill() asks Gradio to take the values, closed(). */
   constructor(act) {
     this.act = act;
     this.values = FIELDS.map((name) => OFF[name] ?? null);
@@ -16,6 +17,7 @@ export class Settings {
       ...window.pagedchat,
       settingsValues: () => this.values,
       settingsChanged: (values) => this.#changed(values),
+      settingsFilled: () => this.#reveal(),
     };
   }
 
@@ -33,16 +35,27 @@ export class Settings {
     const system = session.system_prompt ?? info.default_system_prompt ?? "";
     this.values = [system, ...FIELDS.slice(1).map((name) => params[name] ?? OFF[name])];
     this.shown = [...this.values];
+    this.session = null;
+    this.next = session.id;
     this.act.fill();
-    this.#dress();
-    document.documentElement.setAttribute("data-settings", "");
-    byId("pagedchat").inert = true;
-    setTimeout(() => this.element.querySelector("textarea")?.focus(), 60);
   }
 
-  close() {
-    if (!this.isOpen) return;
-    this.#save();
+  /** The widgets have their values: now they may be seen and changed. */
+  #reveal() {
+    this.#dress();
+    this.session = this.next;
+    if (this.isOpen) return;
+    document.documentElement.setAttribute("data-settings", "");
+    byId("pagedchat").inert = true;
+    this.element.querySelector("textarea")?.focus();
+  }
+
+  async close() {
+    if (!this.isOpen || this.closing) return;
+    this.closing = true;
+    await new Promise((done) => setTimeout(done, CHANGE_MS)); // the last change is still on its way here
+    this.closing = false;
+    await this.#save();
     document.documentElement.removeAttribute("data-settings");
     byId("pagedchat").inert = false;
     this.act.closed();
@@ -68,8 +81,9 @@ export class Settings {
   }
 
   #changed(values) {
+    if (!this.session) return;
     this.values = values;
-    this.#say("");
+    if (FIELDS.some((_, index) => values[index] !== this.shown[index])) this.#say("");
     this.save();
   }
 
@@ -92,7 +106,7 @@ export class Settings {
 
   async #send(change) {
     try {
-      const session = await this.act.save(change);
+      const session = await this.act.save(this.session, change);
       this.#say("Saved");
       return session;
     } catch (error) {

@@ -1,0 +1,130 @@
+"""What the page shows and keeps when the engine or the server is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pagedchat.engine.errors import RequestError
+from playwright.sync_api import BrowserContext, expect
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+from support.paged_client import PagedFakeClient
+
+
+@pytest.fixture
+def ready_again(server: PageServer) -> Iterator[PageServer]:
+    yield server
+    server.call(server.client.set_status, "ready")
+
+
+def test_a_lost_connection_is_said_and_nothing_is_lost(context: BrowserContext, tmp_path: Path) -> None:
+    client = PagedFakeClient(("A reply",))
+    with PageServer(tmp_path, client) as server:
+        chat = PageDriver(context.new_page(), server.url).goto()
+        chat.new_chat()
+        chat.ask("Before the restart")
+        before = chat.texts()
+        port = server.port
+        chat.test_id("composer").fill("Written meanwhile")
+    expect(chat.page.locator("#pc-banner")).to_contain_text("No connection")
+    chat.test_id("send").click()
+    expect(chat.page.locator(".box .problem")).to_contain_text("kept")
+    expect(chat.test_id("composer")).to_have_value("Written meanwhile")
+    with PageServer(tmp_path, PagedFakeClient(("Another reply",)), port):
+        expect(chat.page.locator("#pc-banner")).to_be_hidden()
+        assert chat.texts() == before
+        expect(chat.test_id("composer")).to_have_value("Written meanwhile")
+        chat.test_id("send").click()
+        expect(chat.messages()).to_have_count(4)
+        chat.wait_done()
+        assert chat.texts() == [*before, "Written meanwhile", "Another reply"]
+        chat.page.close()
+    assert chat.errors == []
+
+
+def test_a_reply_cut_off_by_a_restart_is_marked_and_can_go_on(context: BrowserContext, tmp_path: Path) -> None:
+    client = PagedFakeClient(("word " * 200,), delay_s=0.01)
+    with PageServer(tmp_path, client) as server:
+        chat = PageDriver(context.new_page(), server.url).goto()
+        chat.new_chat()
+        chat.send("A long one")
+        expect(chat.messages("assistant")).to_contain_text("word word")
+        port = server.port
+    with PageServer(tmp_path, PagedFakeClient((" and on.",)), port):
+        reply = chat.messages("assistant")
+        expect(reply).to_have_attribute("data-status", "interrupted")
+        expect(reply).to_contain_text("word word")
+        expect(chat.test_id("stop")).to_have_count(0)
+        reply.get_by_test_id("continue").click()
+        expect(reply).to_contain_text("and on.")
+        chat.page.close()
+
+
+def test_a_refused_message_keeps_its_text_in_the_chat(chat: PageDriver, server: PageServer) -> None:
+    server.client.refuse = RequestError("The prompt has 9,999 tokens, but the context holds 2,048 with the reply.")
+    chat.send("Much too long")
+    reply = chat.messages("assistant").last
+    expect(reply).to_have_attribute("data-status", "error")
+    expect(reply).to_contain_text("The prompt has 9,999 tokens")
+    expect(chat.messages("user").last).to_contain_text("Much too long")
+    reply.get_by_role("button", name="Try again").click()
+    expect(chat.messages("assistant").last).to_have_attribute("data-status", "done")
+
+
+def test_a_failed_send_keeps_the_text_in_the_composer(chat: PageDriver, server: PageServer) -> None:
+    chat.ask("First")
+    original = server.service.send
+
+    async def failing(*_args: object) -> dict:
+        raise RequestError("The disk is full; free some space.")
+
+    server.service.send = failing  # type: ignore[method-assign]
+    try:
+        chat.test_id("composer").fill("Precious words")
+        chat.test_id("send").click()
+        expect(chat.page.locator(".box .problem")).to_have_text("The disk is full; free some space.")
+        expect(chat.test_id("composer")).to_have_value("Precious words")
+    finally:
+        server.service.send = original  # type: ignore[method-assign]
+    chat.test_id("send").click()
+    expect(chat.messages("user")).to_have_count(2)
+    expect(chat.test_id("composer")).to_have_value("")
+
+
+def test_fetching_and_loading_are_shown_with_true_progress(chat: PageDriver, ready_again: PageServer) -> None:
+    server, banner = ready_again, chat.page.locator("#pc-banner")
+    server.call(server.client.set_fetching, 0.43, "43 of 98 MB.")
+    expect(banner).to_contain_text("Fetching the model · 43 %")
+    expect(banner).to_contain_text("43 of 98 MB.")
+    expect(banner.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "43")
+    server.call(server.client.set_status, "loading")
+    expect(banner).to_contain_text("Loading the model")
+    chat.send("Asked while it loads")
+    reply = chat.messages("assistant").last
+    expect(reply).to_have_attribute("data-status", "streaming")
+    server.call(server.client.set_status, "ready")
+    expect(banner).to_be_hidden()
+    expect(reply).to_have_attribute("data-status", "done")
+
+
+def test_a_failed_engine_says_why(chat: PageDriver, ready_again: PageServer) -> None:
+    ready_again.call(ready_again.client.set_failed, "The model file is cut; fetch it again.")
+    expect(chat.page.locator("#pc-banner")).to_contain_text("The model file is cut; fetch it again.")
+
+
+def test_a_dying_engine_interrupts_the_reply_and_says_so(
+    chat: PageDriver, ready_again: PageServer, open_page: Callable[..., PageDriver]
+) -> None:
+    server = ready_again
+    server.client.replies, server.client.delay_s = ("word " * 100,), 0.01
+    chat.send("Until it dies")
+    reply = chat.messages("assistant").last
+    expect(reply).to_contain_text("word word")
+    server.call(server.client.die, "The engine stopped: out of memory.")
+    expect(reply).to_have_attribute("data-status", "interrupted")
+    expect(reply).to_contain_text("out of memory")
+    expect(chat.page.locator("#pc-banner")).to_contain_text("starting again")
+    server.call(server.client.set_status, "ready")
+    expect(chat.page.locator("#pc-banner")).to_be_hidden()
