@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -14,6 +15,7 @@ import typer
 
 from .. import __version__
 from ..engine.errors import PagedChatError
+from .terminal import say
 
 OWN_OPTIONS = ("--help", "-h", "--version")
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError; some releases of Typer carry their own click
@@ -83,12 +85,12 @@ def serve(
 ) -> None:
     """Serve the page and the API on this computer (the default command)."""
     flags = dict(locals())
-    signal.signal(signal.SIGTERM, _interrupt)
-    from . import server
-    from .settings import load_settings
+    try:
+        from . import server
 
-    settings, folders = load_settings(flags)
-    leave(server.run(settings, folders))
+        leave(server.run(*_load(**flags)))
+    except KeyboardInterrupt:  # before the server handles signals itself
+        leave(0)
 
 
 @models_cli.command("list")
@@ -149,6 +151,7 @@ def config_path(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit: 0 fine, 1 could not do it, 2 wrong usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         status = cli(args=with_default_command(given), prog_name="pagedchat", standalone_mode=False)
     except USAGE_ERROR as error:
@@ -156,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except PagedChatError as error:
         leave(_complain(str(error), 1))
     except (KeyboardInterrupt, typer.Abort):
-        leave(0)
+        leave(1)
     leave(status if isinstance(status, int) else 0)
 
 
@@ -170,15 +173,13 @@ def with_default_command(arguments: list[str]) -> list[str]:
 def leave(status: int) -> NoReturn:
     """End the process without waiting for threads that still read or import."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            continue
     os._exit(status)
 
 
 def _complain(sentence: str, status: int) -> int:
-    print(f"pagedchat: {sentence}", file=sys.stderr)
+    say(f"pagedchat: {sentence}", sys.stderr)
     return status
 
 

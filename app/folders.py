@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from dataclasses import dataclass, fields
@@ -58,12 +57,6 @@ class Folders:
         """
         make_writable(self.data, "data folder", "Choose another one with --data-dir.")
 
-    def create_rest(self) -> None:
-        """Make the folders that the program can do without."""
-        for folder in (self.state, self.logs, self.cache):
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-
 
 def find_folders(data_dir: Path | None = None, models_dir: Path | None = None) -> Folders:
     """The user's folders by the platform's rules; ``data_dir`` moves data, config and state, never models."""
@@ -96,6 +89,15 @@ def make_writable(folder: Path, what: str, advice: str) -> None:
             pass
     except OSError as error:
         raise PagedChatError(f"The {what} {folder} cannot be written ({reason_of(error)}). {advice}") from error
+
+
+def can_write(folder: Path) -> bool:
+    """Create ``folder`` where it is missing; whether files can be written there."""
+    try:
+        make_writable(folder, "", "")
+    except PagedChatError:
+        return False
+    return True
 
 
 def reason_of(error: OSError) -> str:

@@ -20,6 +20,7 @@ def start_log(logs: Path) -> None:
     """Send the log records of this process to the log file; without one if it cannot be written."""
     root = logging.getLogger()
     try:
+        logs.mkdir(parents=True, exist_ok=True)
         handler: logging.Handler = RotatingFileHandler(
             log_file(logs), maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8", delay=False
         )

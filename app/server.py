@@ -31,13 +31,13 @@ from ..sessions.chat_service import ChatService
 from ..sessions.store import SessionStore
 from . import browser, ports
 from .background import in_thread, leave_after
-from .folders import Folders
+from .folders import Folders, can_write
 from .instance import InstanceLock, RunningServer
 from .log import log_file, start_log
 from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
 from .model_store import ModelStore
 from .settings import Settings
-from .terminal import fetch_display
+from .terminal import fetch_display, say
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -71,7 +71,6 @@ def run(settings: Settings, folders: Folders) -> int:
     try:
         models = ModelStore(folders.models)
         model = models.resolve(settings.model)
-        folders.create_rest()
         start_log(folders.logs)
         _quiet_environment(folders)
         listener = ports.listen(settings.host, settings.port)
@@ -96,7 +95,7 @@ def _join(running: RunningServer, settings: Settings) -> int:
         raise PagedChatError(
             f"pagedchat already serves this data folder at {running.url}; stop it first, or leave out --port."
         )
-    print(f"pagedchat is already running at {running.url} (other flags of this start are ignored)")
+    say(f"pagedchat is already running at {running.url} (other flags of this start are ignored)", sys.stdout)
     if not settings.no_browser and browser.has_browser():
         browser.open_page(running.url).join(BROWSER_S)
     return 0
@@ -104,11 +103,10 @@ def _join(running: RunningServer, settings: Settings) -> int:
 
 def _quiet_environment(folders: Folders) -> None:
     """No look-ups on model hubs, and the page's temporary files in our cache folder (see also ``ui.quiet``)."""
-    os.environ.update(
-        GRADIO_TEMP_DIR=str(folders.cache / "page"),
-        HF_HUB_DISABLE_TELEMETRY="1",
-        HF_HUB_OFFLINE="1",
-    )
+    os.environ.update(HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_OFFLINE="1")
+    page_files = folders.cache / "page"
+    if can_write(page_files):
+        os.environ["GRADIO_TEMP_DIR"] = str(page_files)
 
 
 class Server:
@@ -145,7 +143,8 @@ class Server:
         self._web: uvicorn.Server | None = None
         self._stop = asyncio.Event()
         self._failure: PagedChatError | None = None
-        self.client = EngineClient(log_path=folders.logs / "engine.log")
+        logs = folders.logs if can_write(folders.logs) else None
+        self.client = EngineClient(log_path=logs / "engine.log" if logs else Path(os.devnull))
         self.service: ChatService | None = None
 
     async def run(self) -> int:
@@ -183,7 +182,7 @@ class Server:
                 self._stop.set()
                 return
             self.client.set_failed(str(error))
-            print(f"pagedchat: {error}", file=sys.stderr, flush=True)
+            say(f"pagedchat: {error}", sys.stderr)
         else:
             self._say_engine()
 
@@ -207,13 +206,13 @@ class Server:
         info = self.client.status.info
         tokens = info["num_blocks"] * info["block_size"]
         megabytes = info.get("kv_bytes", 0) / 1e6
-        print(
+        say(
             f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
             f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
-            flush=True,
+            sys.stdout,
         )
         for warning in info.get("warnings", []):
-            print(f"pagedchat: {warning}", file=sys.stderr, flush=True)
+            say(f"pagedchat: {warning}", sys.stderr)
 
     # -- page -------------------------------------------------------------------------------------------------------
 
@@ -240,7 +239,7 @@ class Server:
         await asyncio.wait({serving, answering}, return_when=asyncio.FIRST_COMPLETED)
         if answering.done():
             answering.result()
-            print(f"pagedchat is ready at {self.url}", flush=True)
+            say(f"pagedchat is ready at {self.url}", sys.stdout)
             if not self._settings.no_browser and browser.has_browser():
                 browser.open_page(self.url)
         await serving

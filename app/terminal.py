@@ -1,19 +1,29 @@
-"""What the terminal shows while a model is fetched: a bar for people, a few lines for files and pipes."""
+"""What the terminal shows: plain lines, and while a model is fetched a bar for people or a few lines for pipes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from .model_fetch import FetchProgress
+    from .model_fetch import FetchProgress
+
+
+def say(line: str, stream: TextIO) -> None:
+    """Print a line at once. That nobody reads it any more (a closed pipe) is no reason to stop."""
+    with suppress(OSError, ValueError):
+        print(line, file=stream, flush=True)
 
 
 @contextmanager
 def fetch_display() -> Iterator[Callable[[FetchProgress], None]]:
     """Show fetch progress on stderr while the context lasts; what it yields takes every report, from any thread."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console)

@@ -13,6 +13,7 @@ from ..ui.routes import ui_router
 from .api_health import health_router
 from .api_kv import kv_router
 from .api_v1 import v1_router
+from .ports import page_url
 from .security import OnlyOurPage, allowed_hosts
 from .settings import Settings
 
@@ -29,7 +30,8 @@ def create_app(settings: Settings, client: EngineClient, service: ChatService) -
     assert settings.port is not None, "the port is bound before the application is made"
     app = FastAPI(title="pagedchat", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.shutting_down = asyncio.Event()
-    app.add_middleware(OnlyOurPage, hosts=allowed_hosts(settings.port, settings.allowed_host))
+    own = page_url(settings.host, settings.port).removeprefix("http://")
+    app.add_middleware(OnlyOurPage, hosts=allowed_hosts(settings.port, [own, *settings.allowed_host]))
     app.include_router(health_router(client))
     app.include_router(v1_router(client))
     app.include_router(kv_router(client, service.branch_tokens))

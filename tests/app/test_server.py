@@ -235,6 +235,19 @@ def test_folders_with_spaces_and_other_letters_work(start, tmp_path):
     assert re.search(r"^\d{4}-\d\d-\d\dT[\d:.]+Z INFO", log, re.MULTILINE)
 
 
+def test_without_folders_for_logs_and_cache_it_still_serves(start, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    for in_the_way in (data / "state", tmp_path / "cache"):
+        in_the_way.write_text("a file")
+
+    app = start(data_dir=data, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+
+    assert app.request("GET", "/")[0] == 200
+    assert app.stop()[0] == 0
+    assert app.errors == ""
+
+
 def test_a_request_in_flight_does_not_hold_up_the_end(start):
     app = start(model="slow")
     body = {"model": "slow", "prompt": "long", "max_tokens": 4000, "stream": True}
