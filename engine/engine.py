@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .config import EngineConfig
-from .errors import RequestError
+from .errors import EngineError, RequestError
 from .inspect import branch_rows, pool_snapshot
 from .kv_cache_manager import KVCacheManager
 from .reply import Reply
@@ -87,6 +87,7 @@ class Engine:
 
         Raises:
             RequestError: when it can never be served: an empty or too long prompt, an id in use, unknown tokens.
+            EngineError: when too many requests are waiting.
         """
         prompt = list(prompt_token_ids)
         self._check(request_id, prompt)
@@ -224,7 +225,7 @@ class Engine:
                 "Shorten it, or start with more --num-blocks."
             )
         if len(self.scheduler.waiting) >= self.config.max_queue:
-            raise RequestError(f"{self.config.max_queue:,} requests are waiting already. Try again later.")
+            raise EngineError(f"{self.config.max_queue:,} requests are waiting already. Try again later.")
 
     # -- looking inside -----------------------------------------------------------------------------------------
 

@@ -71,9 +71,8 @@ def test_all_prompts_in_one_batch(engine):
 @pytest.mark.timeout(900)
 def test_all_prompts_in_chunks_of_32_tokens_and_a_pool_that_preempts(default_model_path):
     chosen = dict(enumerate(cases()))
-    longest = max(len(case["prompt"]) for case in chosen.values()) + 64
-    total = sum(len(case["prompt"]) + 64 for case in chosen.values())
-    num_blocks = max(-(-longest // 16) + 2, int(total / 16 * 0.6))
+    blocks = [-(-(len(case["prompt"]) + 1) // 16) for case in chosen.values()]
+    num_blocks = max(max(blocks) + 5, sum(blocks) + len(blocks) + 1)  # all prompts fit, their replies do not
     engine = engine_for(default_model_path, num_blocks=num_blocks, max_num_batched_tokens=32)
     ids, last = serve(engine, chosen)
     assert sum(output.metrics.preemptions for output in last.values()) > 0

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pagedchat.engine.errors import RequestError
+from pagedchat.engine.errors import EngineError, RequestError
 from pagedchat.engine.sampling_params import SamplingParams
 from support.paged_model import cold, drain, make_engine, run
 
@@ -198,3 +198,12 @@ def test_a_request_whose_logits_are_no_numbers_ends_alone():
     engine.runner.execute = real
     assert first["a"].finish_reason == "error" and first["a"].token_ids == []
     assert first["b"].token_ids == cold(prompt_of(5, 3), 1)
+
+
+def test_a_full_queue_refuses_one_more_and_keeps_the_others():
+    engine = make_engine(max_queue=3)
+    for index in range(3):
+        engine.add_request(f"r{index}", prompt_of(4, index), greedy(2))
+    with pytest.raises(EngineError, match="3 requests are waiting"):
+        engine.add_request("one more", prompt_of(4), greedy(2))
+    assert set(drain(engine)[0]) == {"r0", "r1", "r2"}
