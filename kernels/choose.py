@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import torch
+import logging
 
+import torch
+from platformdirs import user_cache_path
+
+from .. import __version__
 from .interface import Kernels
 from .reference import ReferenceKernels
+
+log = logging.getLogger(__name__)
 
 
 class DeviceUnavailable(Exception):
@@ -59,6 +65,15 @@ def choose_dtype(name: str, device: torch.device) -> tuple[torch.dtype, str]:
 def choose_kernels(device: str | torch.device, dtype: torch.dtype) -> Kernels:
     """The best kernels for ``device``, with the reason in ``.reason``."""
     device = torch.device(device)
-    if device.type == "cpu":
-        return ReferenceKernels(device, dtype, "plain torch on the CPU")
-    return ReferenceKernels(device, dtype, f"there are no compiled kernels for {device.type} yet")
+    if device.type != "cpu":
+        return ReferenceKernels(device, dtype, f"plain torch, there are no compiled kernels for {device.type} yet")
+    if dtype not in (torch.float32, torch.bfloat16):
+        return ReferenceKernels(device, dtype, f"plain torch, the compiled kernels do not know {dtype}")
+    try:
+        from .cpu.kernels import CpuKernels
+
+        return CpuKernels(dtype, user_cache_path("pagedchat", appauthor=False), __version__)
+    except Exception as error:  # Numba fails to import in many ways; the app must start all the same
+        problem = f"Numba cannot be used here ({type(error).__name__}: {error})"
+        log.warning("%s; replies will be slow.", problem)
+        return ReferenceKernels(device, dtype, f"plain torch, {problem}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import torch
 
 
@@ -124,7 +126,10 @@ class DecoderWeights:
 class DecoderProgram(Protocol):
     """A whole decoder step compiled into one call (see `Kernels.fuse`)."""
 
-    weight_bytes: int
+    @property
+    def weight_bytes(self) -> int:
+        """Memory the prepared weights take."""
+        ...
 
     def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
         """Writes the rows' KV into the cache and returns float32 logits [num_samples, vocab_size]."""
@@ -146,13 +151,17 @@ class Kernels(Protocol):
     layer, [num_blocks, num_kv_heads, block_size, head_dim]. Slots that no sequence of the batch holds may contain
     anything, NaN too, and never change a result.
 
-    Attributes:
-        name: the backend, as shown to the user.
-        reason: why this backend and not a faster one, one sentence.
     """
 
-    name: str
-    reason: str
+    @property
+    def name(self) -> str:
+        """The backend that serves now, as shown to the user."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why this backend and not a faster one, one sentence."""
+        ...
 
     def linear(self, weights: list[Weight], bias: torch.Tensor | None = None) -> Linear:
         """One product for matrices that read the same input; outputs are concatenated in order."""
@@ -202,15 +211,12 @@ class Kernels(Protocol):
         """Copies blocks (source, destination) in order in ``kv_cache`` [layers, 2, num_blocks, ...]."""
         ...
 
-    def fuse(self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor) -> DecoderProgram | None:
-        """The whole decoder as one program, or None where this backend has none for it."""
+    def fuse(
+        self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor
+    ) -> Future[DecoderProgram] | None:
+        """The whole decoder as one program, or None where this backend has none for it.
+
+        The future may take a while (compilation); the single operations serve until then. ``name`` and ``reason``
+        say at any time which of the two it is.
+        """
         ...
-
-
-@dataclass
-class KernelStatus:
-    """What the user is told about the kernels in use."""
-
-    name: str
-    reason: str
-    details: dict[str, Any] = field(default_factory=dict)

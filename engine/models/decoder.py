@@ -36,30 +36,39 @@ EMBEDDING, HEAD, FINAL_NORM = "model.embed_tokens.weight", "lm_head.weight", "mo
 class Decoder:
     """A decoder with its weights on a device, ready to run steps.
 
-    ``forward`` runs operation by operation on the kernels given; `adopt` swaps in a compiled program for all of it.
+    Runs as one compiled program where the kernels have one, and operation by operation until it is ready.
     """
 
     def __init__(self, shape: DecoderShape, weights: DecoderWeights, kernels: Kernels, kv_cache: torch.Tensor):
         self.shape = shape
         self.kernels = kernels
-        self.kv_cache = kv_cache
-        self.program: DecoderProgram | None = kernels.fuse(shape, weights, kv_cache)
-        self.steps: OperationSteps | None = None
-        if self.program is None:
-            self.steps = OperationSteps(shape, weights, kernels, kv_cache)
+        self._compiling = kernels.fuse(shape, weights, kv_cache)
+        self._holder: DecoderProgram | None = None
+        self._adopt_program()
+        if self._holder is None:
+            self._holder = OperationSteps(shape, weights, kernels, kv_cache)
 
     @property
     def weight_bytes(self) -> int:
         """Memory the prepared weights take."""
-        holder = self.program or self.steps
-        assert holder is not None
-        return holder.weight_bytes
+        assert self._holder is not None
+        return self._holder.weight_bytes
 
     def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
         """Writes the rows' KV into the cache; float32 logits [num_samples, vocab_size] of ``sample_rows``."""
-        holder = self.program or self.steps
-        assert holder is not None
-        return holder.forward(token_ids, batch, sample_rows)
+        self._adopt_program()
+        assert self._holder is not None
+        return self._holder.forward(token_ids, batch, sample_rows)
+
+    def _adopt_program(self) -> None:
+        """Switches to the compiled program once it is there; between steps, since both use the same cache."""
+        if self._compiling is None or not self._compiling.done():
+            return
+        compiling, self._compiling = self._compiling, None
+        if compiling.exception() is not None:
+            log.warning("The compiled kernels failed: %s", compiling.exception())
+        else:
+            self._holder = compiling.result()
 
 
 class OperationSteps:

@@ -1,0 +1,145 @@
+"""Inner loops of attention as vector instructions: scores of a few queries, and their weighted sum of values.
+
+Keys and values are rows of ``head_dim`` numbers, float32 or bfloat16, at a fixed distance from each other: a block of
+the cache, or a gathered run of slots. ``head_dim`` is a multiple of 8.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from .tiles import FLOAT, I16, I32, I64, Emitter, define
+
+WIDTH = 8
+SLOTS = 4
+MAX_QUERIES = 3
+WIDE_PARTS = 4
+VECTOR = ir.VectorType(FLOAT, WIDTH)
+
+
+def numbers(emitter: Emitter, address, bf16: bool):
+    """Eight float32 or bfloat16 numbers as float32."""
+    if not bf16:
+        return emitter.load(address, VECTOR, align=4)
+    builder = emitter.builder
+    wide = builder.zext(emitter.load(address, ir.VectorType(I16, WIDTH), align=2), ir.VectorType(I32, WIDTH))
+    return builder.bitcast(builder.shl(wide, emitter.constant(I32, WIDTH, 16)), VECTOR)
+
+
+def four_sums(emitter: Emitter, vectors):
+    """The sums of four vectors of eight, as one vector of four."""
+    builder = emitter.builder
+
+    def pick(a, b, lanes):
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 4), lanes))
+
+    fours = [builder.fadd(pick(v, v, [0, 1, 2, 3]), pick(v, v, [4, 5, 6, 7])) for v in vectors]
+    pairs = [builder.fadd(pick(a, b, [0, 4, 1, 5]), pick(a, b, [2, 6, 3, 7])) for a, b in (fours[:2], fours[2:])]
+    return builder.fadd(pick(*pairs, [0, 1, 4, 5]), pick(*pairs, [2, 3, 6, 7]))
+
+
+def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
+    """Defines ``name(keys, key_stride, count, q, q_stride, head_dim, out, out_stride)``.
+
+    Dot products of ``queries`` float32 rows with ``count`` keys. Writes up to 3 values past ``count``, which repeat
+    the last key; never reads past it. Strides in bytes.
+    """
+    emitter, arguments = define(module, name, 8)
+    keys, key_stride, count, q, q_stride, head_dim, out, out_stride = arguments
+    builder = emitter.builder
+    key_bytes = 2 if bf16 else 4
+    sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(SLOTS)] for _ in range(queries)]
+    last = builder.sub(count, I64(1))
+    groups = builder.udiv(builder.add(count, I64(SLOTS - 1)), I64(SLOTS))
+    with cgutils.for_range(builder, groups, intp=I64) as group:
+        first = builder.mul(group.index, I64(SLOTS))
+        lines = []
+        for slot in range(SLOTS):
+            index = builder.add(first, I64(slot))
+            index = builder.select(builder.icmp_unsigned("<", index, last), index, last)
+            lines.append(builder.add(keys, builder.mul(index, key_stride)))
+        for place in (place for row in sums for place in row):
+            builder.store(ir.Constant(VECTOR, None), place)
+        with cgutils.for_range(builder, builder.udiv(head_dim, I64(WIDTH)), intp=I64) as part:
+            at_key = builder.mul(part.index, I64(WIDTH * key_bytes))
+            at_query = builder.add(q, builder.mul(part.index, I64(WIDTH * 4)))
+            key_parts = [numbers(emitter, builder.add(line, at_key), bf16) for line in lines]
+            for row in range(queries):
+                query = emitter.load(builder.add(at_query, builder.mul(q_stride, I64(row))), VECTOR, align=4)
+                for slot, key in enumerate(key_parts):
+                    total = emitter.multiply_add(query, key, builder.load(sums[row][slot]))
+                    builder.store(total, sums[row][slot])
+        for row in range(queries):
+            four = four_sums(emitter, [builder.load(place) for place in sums[row]])
+            address = builder.add(out, builder.mul(out_stride, I64(row)))
+            address = builder.add(address, builder.mul(first, I64(4)))
+            builder.store(four, builder.inttoptr(address, four.type.as_pointer()), align=4)
+    builder.ret_void()
+
+
+def value_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
+    """Defines ``name(values, value_stride, count, weights, weights_stride, head_dim, sums, sums_stride)``.
+
+    Adds to each of ``queries`` float32 rows ``sums`` the ``count`` values times that row's ``weights``.
+    """
+    emitter, arguments = define(module, name, 8)
+    head_dim = arguments[5]
+    builder = emitter.builder
+    wide = builder.udiv(head_dim, I64(WIDTH * WIDE_PARTS))
+    rest = builder.udiv(builder.urem(head_dim, I64(WIDTH * WIDE_PARTS)), I64(WIDTH))
+    with cgutils.for_range(builder, wide, intp=I64) as group:
+        first = builder.mul(group.index, I64(WIDTH * WIDE_PARTS))
+        emit_value_columns(emitter, arguments, queries, bf16, first, WIDE_PARTS)
+    done = builder.mul(wide, I64(WIDTH * WIDE_PARTS))
+    with cgutils.for_range(builder, rest, intp=I64) as group:
+        first = builder.add(done, builder.mul(group.index, I64(WIDTH)))
+        emit_value_columns(emitter, arguments, queries, bf16, first, 1)
+    builder.ret_void()
+
+
+def emit_value_columns(emitter: Emitter, arguments, queries: int, bf16: bool, first, parts: int) -> None:
+    """The weighted sum of ``8 * parts`` columns from column ``first`` on."""
+    values, value_stride, count, weights, weights_stride, _, sums, sums_stride = arguments
+    builder = emitter.builder
+    value_bytes = 2 if bf16 else 4
+    places, targets = [], []
+    for row in range(queries):
+        line = builder.add(sums, builder.mul(sums_stride, I64(row)))
+        line = builder.add(line, builder.mul(first, I64(4)))
+        targets.append([emitter.offset(line, 4 * WIDTH * part) for part in range(parts)])
+        places.append([cgutils.alloca_once(builder, VECTOR) for _ in range(parts)])
+        for place, target in zip(places[row], targets[row], strict=True):
+            builder.store(emitter.load(target, VECTOR, align=4), place)
+    with cgutils.for_range(builder, count, intp=I64) as slot:
+        line = builder.add(values, builder.mul(slot.index, value_stride))
+        line = builder.add(line, builder.mul(first, I64(value_bytes)))
+        loaded = [numbers(emitter, emitter.offset(line, value_bytes * WIDTH * part), bf16) for part in range(parts)]
+        for row in range(queries):
+            place = builder.add(weights, builder.mul(weights_stride, I64(row)))
+            place = builder.add(place, builder.mul(slot.index, I64(4)))
+            weight = emitter.broadcast(emitter.load(place, FLOAT, align=4), WIDTH)
+            for part, value in enumerate(loaded):
+                total = emitter.multiply_add(weight, value, builder.load(places[row][part]))
+                builder.store(total, places[row][part])
+    for row in range(queries):
+        for place, target in zip(places[row], targets[row], strict=True):
+            builder.store(builder.load(place), builder.inttoptr(target, VECTOR.as_pointer()), align=4)
+
+
+def attention_tile_names() -> list[str]:
+    """Names of the attention tiles: scores, then values; each float32, then bfloat16; each for 1 to 3 queries."""
+    return [
+        f"{operation}_{kind}_{queries}"
+        for operation in ("scores", "values")
+        for kind in ("f32", "bf16")
+        for queries in range(1, MAX_QUERIES + 1)
+    ]
+
+
+def define_attention_tiles(module: ir.Module) -> None:
+    """Defines all attention tiles."""
+    for name in attention_tile_names():
+        operation, kind, queries = name.split("_")
+        emit = score_tile if operation == "scores" else value_tile
+        emit(module, name, int(queries), kind == "bf16")

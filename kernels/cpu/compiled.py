@@ -1,0 +1,123 @@
+"""Compiles the step once and keeps it on disk, in a folder named after the version and a hash of the kernels' sources.
+
+Numba's own index does not notice a changed callee in another file; the folder's name does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numba
+from llvmlite import binding
+from numba import types
+
+from . import attention, step
+from .machine_code import TileCode, build_object, load_object
+
+VECTOR_64, VECTOR_32 = types.int64[::1], types.int32[::1]
+FLOATS = tuple(types.Array(types.float32, axes, "C") for axes in range(4))
+INTS_32, INTS_64 = types.int32[:, ::1], types.int64[:, ::1]
+PLAN = (VECTOR_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32)
+STEP = (
+    types.int64, types.int64, VECTOR_64, VECTOR_64, types.float32, types.float32,
+    INTS_64, INTS_64, FLOATS[2], FLOATS[2], FLOATS[2],
+    VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
+    FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], types.int16[:, ::1], FLOATS[3],
+    FLOATS[3], FLOATS[2], FLOATS[2], FLOATS[2], VECTOR_64, VECTOR_64, FLOATS[2], FLOATS[3],
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CompiledFunctions:
+    """The functions a program calls, ready to run.
+
+    Attributes:
+        seconds: time it took to compile or load them.
+        folder: where they are kept, or None when they are compiled anew at each start.
+    """
+
+    decoder_step: Callable
+    plan_tiles: Callable
+    tile_code: TileCode
+    seconds: float
+    folder: Path | None
+
+
+def sources_hash() -> str:
+    """Hash of everything the compiled code depends on: our sources and the compiler's version."""
+    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder(base: Path, version: str) -> Path:
+    """The folder of this version's compiled kernels under the user's cache folder ``base``."""
+    return base / "kernels" / f"{version}-{sources_hash()}"
+
+
+def is_cached(folder: Path) -> bool:
+    """Whether an earlier start has left compiled kernels for this processor (as far as their names tell)."""
+    return any(folder.rglob("*decoder_step*.nbc")) if folder.is_dir() else False
+
+
+def prepare_folder(folder: Path) -> str | None:
+    """Creates the folder; None when it can be written, else why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".write"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        return f"the cache folder {folder} cannot be written ({error.strerror or error})"
+    return None
+
+
+@contextmanager
+def numba_cache_in(folder: Path):
+    """Numba's cache setting, put back afterwards: it belongs to the whole process."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def compile_functions(folder: Path | None) -> CompiledFunctions:
+    """Loads the functions from ``folder``, or compiles them and keeps them there; without a folder only compiles."""
+    begin = time.perf_counter()
+    wanted = ((attention.plan_tiles, PLAN), (step.decoder_step, STEP))
+    if folder is not None:
+        with numba_cache_in(folder):
+            for dispatcher, _ in wanted:
+                dispatcher.enable_caching()
+    for dispatcher, signature in wanted:
+        dispatcher.compile(signature)
+    tiles = load_tiles(folder)
+    return CompiledFunctions(step.decoder_step, attention.plan_tiles, tiles, time.perf_counter() - begin, folder)
+
+
+def load_tiles(folder: Path | None) -> TileCode:
+    """The tiles' machine code from ``folder``, built first when it is not there."""
+    if folder is None:
+        return load_object(build_object())
+    file = folder / f"tiles-{processor_hash()}.o"
+    if not file.is_file():
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_bytes(build_object())
+        part.replace(file)
+    return load_object(file.read_bytes())
+
+
+def processor_hash() -> str:
+    """Names the processor that machine code was built for."""
+    text = binding.get_process_triple() + binding.get_host_cpu_name() + binding.get_host_cpu_features().flatten()
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,182 @@
+"""A whole decoder on the CPU: packed weights, scratch memory and one call a step."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import torch
+
+from ..interface import AttentionBatch, DecoderShape, DecoderWeights, Weight
+from .attention import scratch_size
+from .compiled import CompiledFunctions
+from .pack import PackedMatrix, pack
+from .products import Q4, Q8
+from .step import COUNTERS_A_PRODUCT
+from .threads import Team
+from .tiles import MAX_TILE_ROWS, PANEL
+
+
+class WeightTable:
+    """Packed matrices and where they lie: the segments and products of `products` and `step`."""
+
+    def __init__(self, dtype: torch.dtype):
+        self.dtype = dtype
+        self.matrices: list[PackedMatrix] = []
+        self.biases: list[np.ndarray] = []
+        self.segments: list[tuple[int, int, int, int, int, int]] = []
+        self.products: list[tuple[int, int, int]] = []
+
+    def add(self, weights: list[Weight], bias: torch.Tensor | None = None) -> int:
+        """Packs matrices that read the same input as one product; the number of its first segment."""
+        first, column, codes = len(self.segments), 0, False
+        padded = None
+        if bias is not None:
+            padded = np.zeros(len(bias) + PANEL, np.float32)
+            padded[: len(bias)] = bias.float().numpy()
+            self.biases.append(padded)
+        for weight in weights:
+            matrix = pack(weight, self.dtype)
+            self.matrices.append(matrix)
+            codes |= matrix.kind in (Q4, Q8)
+            at = 0 if padded is None else padded.ctypes.data + 4 * column
+            place = matrix.data.ctypes.data
+            self.segments.append((matrix.kind, place, matrix.rows, matrix.columns, column, at))
+            column += matrix.rows
+        self.products.append((first, len(weights), int(codes)))
+        return first
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all panels and biases."""
+        return sum(matrix.nbytes for matrix in self.matrices) + sum(bias.nbytes for bias in self.biases)
+
+
+class CpuProgram:
+    """A decoder whose step is one compiled function that all threads of a team run together."""
+
+    def __init__(
+        self,
+        shape: DecoderShape,
+        weights: DecoderWeights,
+        kv_cache: torch.Tensor,
+        team: Team,
+        functions: CompiledFunctions,
+    ):
+        self.shape = shape
+        self.team = team
+        self.functions = functions
+        self._kv_cache = kv_cache
+        self._lock = threading.Lock()
+        table = WeightTable(kv_cache.dtype)
+        norms = []
+        for layer in weights.layers:
+            table.add(layer.qkv, layer.qkv_bias)
+            table.add([layer.output], layer.output_bias)
+            table.add(layer.gate_up, layer.gate_up_bias)
+            table.add([layer.down], layer.down_bias)
+            norms += [layer.input_norm, layer.post_norm]
+        embedding = head = table.add([weights.head], weights.head_bias)
+        if weights.embedding is not weights.head:
+            embedding = table.add([weights.embedding])
+        self._table = table
+        self._norms = torch.stack([*norms, weights.final_norm]).float().numpy()
+        self._segments = np.array(table.segments, np.int64)
+        self._products = np.array(table.products, np.int64)
+        self._cos, self._sin = weights.cos.numpy(), weights.sin.numpy()
+        bf16 = kv_cache.dtype == torch.bfloat16
+        sizes = (shape.hidden_size, shape.intermediate_size, shape.num_layers, shape.num_heads, shape.num_kv_heads)
+        cache = (shape.head_dim, kv_cache.shape[4], kv_cache.shape[2], int(bf16), kv_cache.data_ptr())
+        self._dims = np.array([*sizes, *cache, embedding], np.int64)
+        self._scratch = StepScratch(shape, team.threads)
+        assert head == embedding or weights.embedding is not weights.head
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of the packed weights."""
+        return self._table.nbytes + self._norms.nbytes
+
+    def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
+        """Writes the rows' KV into the cache; float32 logits [num_samples, vocab_size] of ``sample_rows``."""
+        if batch.num_tokens == 0:
+            return np.empty((0, self.shape.vocab_size), np.float32)
+        positions, tables = own(batch.positions, np.int32), own(batch.block_tables, np.int32)
+        scratch = self._scratch
+        logits = np.empty((len(sample_rows), self.shape.vocab_size), np.float32)
+        with self._lock:
+            scratch.reserve(batch.num_tokens)
+            tiles, merges, partials = self._plan(batch, positions)
+            scratch.reserve_partials(partials)
+            scratch.counters[:] = 0
+            rows = batch.num_tokens
+            self.team.run(
+                self.functions.decoder_step, self.functions.tile_code.addresses, self._dims, np.float32(self.shape.eps), np.float32(self.shape.scale),
+                self._segments, self._products, self._norms, self._cos, self._sin,
+                own(token_ids, np.int64), positions, own(batch.slot_mapping, np.int64), tables, tiles, merges,
+                scratch.all_rows[:rows], own(sample_rows, np.int64), *(part[:rows] for part in scratch.rows),
+                *scratch.partials, logits, scratch.counters, scratch.state, scratch.scratches, scratch.buffers,
+            )  # fmt: skip
+        return logits
+
+    def _plan(self, batch: AttentionBatch, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """Tiles and merges of this step (see `attention.plan_tiles`)."""
+        scratch = self._scratch
+        starts, lengths = own(batch.query_start, np.int32), own(batch.seq_lens, np.int32)
+        while True:
+            tiles, merges, partials = self.functions.plan_tiles(
+                starts, lengths, positions, scratch.tiles, scratch.merges
+            )
+            if tiles <= len(scratch.tiles) and merges <= len(scratch.merges):
+                return scratch.tiles[:tiles], scratch.merges[:merges], partials
+            scratch.tiles = np.empty((2 * tiles, 6), np.int32)
+            scratch.merges = np.empty((2 * merges + 16, 3), np.int32)
+
+
+class StepScratch:
+    """Arrays that a step works in, kept from step to step and grown when a step needs more."""
+
+    def __init__(self, shape: DecoderShape, threads: int):
+        self.shape = shape
+        self.capacity = 0
+        self.tiles = np.empty((256, 6), np.int32)
+        self.merges = np.empty((64, 3), np.int32)
+        self.counters = np.zeros(COUNTERS_A_PRODUCT * (4 * shape.num_layers + 1), np.int64)
+        self.state = np.zeros(16, np.int64)
+        group = shape.num_heads // shape.num_kv_heads
+        self.scratches = np.zeros((threads, scratch_size(group, shape.head_dim)), np.float32)
+        self.buffers = np.zeros((threads, MAX_TILE_ROWS, PANEL), np.float32)
+        self.partials: list[np.ndarray] = []
+        self.reserve(16)
+        self.reserve_partials(64)
+
+    def reserve(self, rows: int) -> None:
+        """Makes room for ``rows`` tokens."""
+        if rows <= self.capacity:
+            return
+        self.capacity = max(rows, min(2 * self.capacity, rows + 512))
+        shape, count = self.shape, self.capacity
+        attended = shape.num_heads * shape.head_dim
+        qkv = attended + 2 * shape.num_kv_heads * shape.head_dim
+        widest = -(-max(shape.hidden_size, attended, shape.intermediate_size) // 32) * 32
+        widths = (shape.hidden_size, shape.hidden_size, qkv, attended, 2 * shape.intermediate_size)
+        floats = [np.empty((count, width), np.float32) for width in (*widths, shape.intermediate_size)]
+        self.rows = [*floats, np.empty((count, widest), np.int16), np.empty((count, widest // 32, 2), np.float32)]
+        self.all_rows = np.arange(count, dtype=np.int64)
+
+    def reserve_partials(self, partials: int) -> None:
+        """Makes room for ``partials`` partial results of attention."""
+        if self.partials and partials <= len(self.partials[0]):
+            return
+        heads, head_dim = self.shape.num_heads, self.shape.head_dim
+        self.partials = [
+            np.empty((partials, heads, head_dim), np.float32),
+            np.empty((partials, heads), np.float32),
+            np.empty((partials, heads), np.float32),
+        ]
+
+
+def own(values: np.ndarray, dtype: type) -> np.ndarray:
+    """The array as the compiled code takes it: contiguous, writable, of ``dtype``."""
+    if values.dtype == dtype and values.flags.c_contiguous and values.flags.writeable:
+        return values
+    return np.array(values, dtype, order="C")
