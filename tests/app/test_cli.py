@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -153,6 +155,34 @@ def test_a_damaged_database_is_named_and_left_as_it_is(tmp_path):
 
     assert_refused(result, 1, "sessions.db")
     assert database.read_bytes() == before
+
+
+def test_a_database_of_a_newer_program_is_left_as_it_is(tmp_path):
+    database = tmp_path / "sessions.db"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE things (id)")
+        connection.execute("PRAGMA user_version = 999999")
+    before = database.read_bytes()
+    model = tmp_path / "tiny.gguf"
+    model.write_bytes(b"GGUF")
+
+    result = run("serve", "--data-dir", str(tmp_path), "--model", str(model))
+
+    assert_refused(result, 1, "sessions.db", "newer")
+    assert database.read_bytes() == before
+
+
+def test_a_model_file_that_was_cut_is_named(tmp_path, default_model_path):
+    cut = tmp_path / "uříznutý model.gguf"
+    with default_model_path.open("rb") as file:
+        cut.write_bytes(file.read(5_000_000))
+
+    result = run("serve", "--no-browser", "--data-dir", str(tmp_path / "data"), "--model", str(cut))
+
+    assert result.returncode == 1
+    assert "uříznutý model.gguf" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
 
 
 def test_the_server_process_never_loads_torch_or_transformers(tmp_path: Path):

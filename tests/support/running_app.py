@@ -28,6 +28,7 @@ class RunningApp:
         env: environment on top of the test's own.
         wait: for "page", for "engine" (implies the page) or for nothing ("").
         scripted: with an engine that needs no model; see ``scripted_server``.
+        opens_browser: without ``--no-browser``.
     """
 
     def __init__(
@@ -38,12 +39,15 @@ class RunningApp:
         wait: str = "engine",
         timeout_s: float = 90.0,
         scripted: bool = False,
+        opens_browser: bool = False,
     ) -> None:
         self.data_dir = data_dir
         self.url = ""
         self.started = time.monotonic()
         program = "support.scripted_server" if scripted else "pagedchat"
-        command = [sys.executable, "-P", "-m", program, "serve", "--no-browser", "--data-dir", str(data_dir)]
+        command = [sys.executable, "-P", "-m", program, "serve", "--data-dir", str(data_dir)]
+        if not opens_browser:
+            command.append("--no-browser")
         self.process = subprocess.Popen(
             [*command, *flags],
             stdin=subprocess.DEVNULL,
