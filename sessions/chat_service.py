@@ -217,6 +217,7 @@ class ChatService:
                 "message_id": message.id,
                 "text": text,
                 "offset": offset,
+                "tokens": job.num_generated,
             }
         )
 

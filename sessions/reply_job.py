@@ -87,6 +87,7 @@ class ReplyJob:
         self._parts = [message.content] if message.content else []
         self._length = len(message.content)
         self._token_ids = array("i")
+        self._ids_before = 0
         self._tokens: ReplyTokens | None = None
         self._generation: Generation | None = None
         self._started = False
@@ -114,6 +115,11 @@ class ReplyJob:
     def reply_tokens(self) -> list[int]:
         """The reply's ids so far: its header, then the generated ones."""
         return self._token_ids.tolist()
+
+    @property
+    def num_generated(self) -> int:
+        """Tokens that this run has generated so far."""
+        return len(self._token_ids) - self._ids_before
 
     def seen(self) -> Message:
         """The row with what has not been saved yet."""
@@ -247,6 +253,7 @@ class ReplyJob:
         self._generation.note = started.note
         self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
         self._token_ids.extend(started.generation_ids)
+        self._ids_before = len(self._token_ids)
         # The header, or the part that is continued, ends the prompt and begins the reply: it counts as the reply's.
         question = len(started.prompt_token_ids) - len(self._token_ids)
         self.prompt_tokens = started.prompt_token_ids[:question]

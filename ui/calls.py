@@ -154,25 +154,8 @@ async def kv(connection: Connection, frame: View) -> None:
 async def probe(connection: Connection, frame: View) -> View:
     """What a message would find cached if it were sent now."""
     hub = connection.hub
-    messages = await history(hub.service, frame["session"], frame.get("parent"))
+    session_id = frame["session"]
+    messages = await hub.service.history(session_id, frame.get("parent")) if session_id else []
     messages.append({"role": "user", "content": frame["text"], "token_ids": None})
     found = await hub.client.probe(messages=messages)
     return {**found, "max_model_len": hub.client.status.info.get("max_model_len", 0)}
-
-
-async def history(service: Any, session_id: str | None, message_id: str | None) -> list[View]:
-    """The branch down to ``message_id`` as the engine's prompt builder takes it."""
-    if session_id is None:
-        return []
-    if message_id is None:
-        opened = await service.open(session_id)
-        system = opened["session"]["system_prompt"]
-        return [] if system is None else [{"role": "system", "content": system, "token_ids": None}]
-    path = await service.prompt_path(message_id)
-    system = path.session.system_prompt
-    start = [] if system is None else [{"role": "system", "content": system, "token_ids": path.system_ids}]
-    return start + [
-        {"role": one.role, "content": one.content, "token_ids": path.token_ids.get(one.id)}
-        for one in path.messages
-        if one.content or one.role != "assistant"
-    ]

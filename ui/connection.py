@@ -56,6 +56,7 @@ class Connection:
         self._replies: set[str] = set()
         self._events: list[View] = []
         self._stats: View | None = None
+        self._rates: View | None = None
         self._rows: list[View] | None = None
 
     # -- what the hub notes -----------------------------------------------------------------------------------------
@@ -95,6 +96,10 @@ class Connection:
         self._events += events
         if self._ripe is None:
             self._ripe = asyncio.get_running_loop().call_later(GATHER_S, self._put_events)
+
+    def note_rates(self, rates: View) -> None:
+        self._rates = rates
+        self._wake.set()
 
     def note_stats(self, stats: View) -> None:
         self._stats = stats
@@ -179,6 +184,9 @@ class Connection:
         replies, self._replies = self._replies, set()
         for message_id in replies:
             self._put_patch(message_id)
+        if self._rates is not None:
+            self._put({"ev": "rates", "rates": self._rates})
+            self._rates = None
         if self._snapshot:
             await self._gather_snapshot()
         if self._stats is not None:

@@ -7,16 +7,19 @@ render takes long. With no page open nothing is subscribed and nothing is kept.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..engine.status import EngineStatus
 from .kv_feed import KvFeed
+from .reply_rate import ReplyRate
 from .reply_render import ReplyRender
 
 if TYPE_CHECKING:
     from .connection import Connection
 
+RATES_EVERY_S = 1.0
 RENDERS_PER_S = 15
 COST_SHARE = 8
 """A reply whose render takes t seconds is rendered every 8 t seconds at most."""
@@ -40,6 +43,8 @@ class Hub:
         self._connections: set[Connection] = set()
         self._replies: dict[str, ReplyRender] = {}
         self._session_of: dict[str, str] = {}
+        self._rates: dict[str, ReplyRate] = {}
+        self._rates_told = 0.0
         self._hues: dict[str, int] = {}
         self._unsubscribe: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -64,8 +69,8 @@ class Hub:
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._unsubscribe = []
-        self._replies.clear()
-        self._session_of.clear()
+        for kept in (self._replies, self._session_of, self._rates):
+            kept.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -130,8 +135,8 @@ class Hub:
         if message["status"] == "streaming":
             self.reply(message)
         else:
-            self._replies.pop(message["id"], None)
-            self._session_of.pop(message["id"], None)
+            for kept in (self._replies, self._session_of, self._rates):
+                kept.pop(message["id"], None)
         self._followers(message["session_id"], lambda one: one.note_message(message))
 
     def _on_delta(self, event: View) -> None:
@@ -145,6 +150,7 @@ class Hub:
             self._followers(event["session_id"], lambda one: one.note_lost(message_id))
             return
         self._session_of[message_id] = event["session_id"]
+        self._rates.setdefault(message_id, ReplyRate()).take(event["tokens"])
         if first:  # with the first token the engine has told how much of the prompt it reused
             self._followers(event["session_id"], lambda one: one.note_path())
         if self._timer is None:
@@ -168,8 +174,23 @@ class Hub:
             for connection in self._connections:
                 if connection.session_id == session_id:
                     connection.note_reply(message_id)
+        self._tell_rates()
         if cost:
             self._wake_in(max(1 / RENDERS_PER_S, COST_SHARE * cost))
+
+    def _tell_rates(self) -> None:
+        """Speeds of all running replies to all pages, once a second at most."""
+        now = time.monotonic()
+        if now - self._rates_told < RATES_EVERY_S:
+            return
+        self._rates_told = now
+        rates = {
+            message_id: {"session": self._session_of[message_id], "rate": rate.per_second}
+            for message_id, rate in self._rates.items()
+            if rate.per_second is not None
+        }
+        for connection in self._connections:
+            connection.note_rates(rates)
 
     def _followers(self, session_id: str, note: Callable[[Connection], None]) -> None:
         for connection in self._connections:

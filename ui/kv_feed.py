@@ -56,7 +56,7 @@ class KvFeed:
         Raises:
             PagedChatError: the engine is not there.
         """
-        snapshot = await self._client.snapshot()
+        snapshot = compact_snapshot(await self._client.snapshot())
         return {"snapshot": snapshot, "stats": await self._client.stats(), "info": self._client.status.info}
 
     async def table(self, session_id: str) -> dict[str, Any]:
@@ -67,7 +67,11 @@ class KvFeed:
         """
         rows = await self._client.branch(await self._service.branch_tokens(session_id))
         info = self._client.status.info
-        return {"session": session_id, "block_size": info.get("block_size", 16), "rows": [table_row(row) for row in rows]}
+        return {
+            "session": session_id,
+            "block_size": info.get("block_size", 16),
+            "rows": [table_row(row) for row in rows],
+        }
 
     def _on_events(self, events: list[dict[str, Any]]) -> None:
         for connection in self._followers:
@@ -100,6 +104,14 @@ class KvFeed:
             connection.note_stats(stats)
             if books or connection.session_id in touched:
                 connection.note_table()
+
+
+def compact_snapshot(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """A snapshot as the page needs it: one letter a block (``states``), and (id, references, owners) of held ones."""
+    head = {name: value for name, value in snapshot.items() if name not in ("blocks", "tables")}
+    blocks = snapshot["blocks"]
+    held = [(block["id"], block["ref_count"], block["owners"]) for block in blocks if block["ref_count"]]
+    return {**head, "states": "".join(block["state"][0] for block in blocks), "held": held}
 
 
 def table_row(row: dict[str, Any]) -> dict[str, Any]:

@@ -21,17 +21,22 @@ from .math_rules import math_plugin
 
 LONGEST_COLOURED_OPEN_FENCE = 3_000
 
-_MATH_TAGS = set(
+
+def _words(text: str) -> set[str]:
+    return set(text.split())
+
+
+_MATH_TAGS = _words(
     "math mrow mi mn mo ms mtext mspace msup msub msubsup mfrac msqrt mroot munder mover munderover mtable mtr mtd "
-    "mstyle mpadded mphantom menclose mmultiscripts mprescripts".split()
+    "mstyle mpadded mphantom menclose mmultiscripts mprescripts"
 )
-_TEXT_TAGS = set(
-    "p br hr h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s a table thead tbody tr th td span div".split()
+_TEXT_TAGS = _words(
+    "p br hr h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s a table thead tbody tr th td span div"
 )
-_MATH_ATTRIBUTES = set(
+_MATH_ATTRIBUTES = _words(
     "display xmlns mathvariant stretchy fence form separator lspace rspace minsize maxsize accent accentunder width "
     "height depth linethickness columnalign rowspacing columnspacing displaystyle scriptlevel movablelimits "
-    "largeop symmetric notation".split()
+    "largeop symmetric notation"
 )
 _ATTRIBUTES: dict[str, set[str]] = {
     "a": {"href", "title"},
@@ -40,7 +45,7 @@ _ATTRIBUTES: dict[str, set[str]] = {
     "span": {"class"},
     "th": {"class"},
     "td": {"class"},
-    **{tag: _MATH_ATTRIBUTES for tag in _MATH_TAGS},
+    **dict.fromkeys(_MATH_TAGS, _MATH_ATTRIBUTES),
 }
 
 

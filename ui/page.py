@@ -68,7 +68,9 @@ def _settings_fields() -> list[Any]:
     temperature = gr.Slider(
         0, 2, step=0.05, label="Temperature", info="0 always takes the likeliest word; higher is more varied."
     )
-    top_p = gr.Slider(0.05, 1, step=0.01, label="Top-p", info="Choose among the likeliest words that make up this share.")
+    top_p = gr.Slider(
+        0.05, 1, step=0.01, label="Top-p", info="Choose among the likeliest words that make up this share."
+    )
     with gr.Row():
         top_k = gr.Slider(0, 200, step=1, label="Top-k", info="Only the k likeliest words; 0 is off.")
         min_p = gr.Slider(0, 1, step=0.01, label="Min-p", info="Drops words far less likely than the best.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+
 from support.page_driver import CHROMIUM, CHROMIUM_FLAGS, PageDriver
 from support.page_server import PageServer
 from support.paged_client import PagedFakeClient

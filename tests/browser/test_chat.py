@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from playwright.sync_api import expect
+
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pagedchat.engine.errors import RequestError
 from playwright.sync_api import BrowserContext, expect
+
+from pagedchat.engine.errors import RequestError
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 from support.paged_client import PagedFakeClient

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Browser, expect
+
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 
@@ -22,7 +23,9 @@ def overflow(chat: PageDriver) -> int:
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1024, 1366])
 def test_nothing_sticks_out_at_any_width(width: int, chromium: Browser, server: PageServer) -> None:
-    server.client.replies = ("A word" * 60 + "\n\n```\n" + "x" * 300 + "\n```\n\n| a | b |\n|---|---|\n| " + "y" * 90 + " | z |",)
+    server.client.replies = (
+        "A word" * 60 + "\n\n```\n" + "x" * 300 + "\n```\n\n| a | b |\n|---|---|\n| " + "y" * 90 + " | z |",
+    )
     context = chromium.new_context(viewport={"width": width, "height": 800})
     try:
         chat = PageDriver(context.new_page(), server.url).goto()
@@ -74,7 +77,9 @@ def test_text_has_enough_contrast(scheme: str, chromium: Browser, server: PageSe
     try:
         chat = PageDriver(context.new_page(), server.url).goto()
         chat.new_chat()
-        server.client.replies = ("Some `code` and [a link](https://example.org).\n\n```python\n# why\nx = f(1, 'a')\n```",)
+        server.client.replies = (
+            "Some `code` and [a link](https://example.org).\n\n```python\n# why\nx = f(1, 'a')\n```",
+        )
         chat.ask("Contrast?")
         assert chat.page.evaluate(CONTRAST) == []
     finally:
@@ -84,7 +89,10 @@ def test_text_has_enough_contrast(scheme: str, chromium: Browser, server: PageSe
 CONTRAST = """() => {
     const parts = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
     const shine = ([r, g, b]) => {
-        const line = (value) => { const share = value / 255; return share <= .03928 ? share / 12.92 : ((share + .055) / 1.055) ** 2.4; };
+        const line = (value) => {
+            const share = value / 255;
+            return share <= .03928 ? share / 12.92 : ((share + .055) / 1.055) ** 2.4;
+        };
         return .2126 * line(r) + .7152 * line(g) + .0722 * line(b);
     };
     const ground = (element) => {
@@ -98,9 +106,11 @@ CONTRAST = """() => {
     for (const element of document.querySelectorAll('.pc *')) {
         const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
         if (!own || !element.getClientRects().length || element.closest(':disabled, .toast')) continue;
-        const colours = [parts(getComputedStyle(element).color), ground(element)].map(shine).sort((a, b) => b - a);
-        const ratio = (colours[0] + .05) / (colours[1] + .05);
-        if (ratio < 4.5) poor.push(`${element.className || element.tagName}: ${ratio.toFixed(2)} ${element.textContent.slice(0, 30)}`);
+        const pair = [parts(getComputedStyle(element).color), ground(element)];
+        const [more, less] = pair.map(shine).sort((a, b) => b - a);
+        const ratio = (more + .05) / (less + .05);
+        const name = `${element.className || element.tagName}: ${element.textContent.slice(0, 30)}`;
+        if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${name}`);
     }
     return [...new Set(poor)];
 }"""

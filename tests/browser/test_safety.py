@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import websockets
 from playwright.sync_api import BrowserContext, expect
+
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 
@@ -100,9 +101,7 @@ def test_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> Non
     assert chat.page.evaluate("window.hit ?? null") is None
 
 
-def test_copy_gives_exactly_what_the_model_wrote(
-    context: BrowserContext, chat: PageDriver, server: PageServer
-) -> None:
+def test_copy_gives_exactly_what_the_model_wrote(context: BrowserContext, chat: PageDriver, server: PageServer) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     text = "Use `vector<int>`:\n\n```cpp\nstd::vector<int> a; // <todo>\n\tint x = 1;\n```\n\nfrom $5 to $7 \\(x^2\\)"
     server.client.replies = (text,)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Locator, expect
+
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 

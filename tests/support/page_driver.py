@@ -32,7 +32,8 @@ class PageDriver:
         """A new chat; returns its id."""
         self.page.keyboard.press("Control+k")
         self.page.wait_for_function(
-            "() => { const { page } = window.pagedchat; return page.session && !page.chat.ids.length && !page.switching; }"
+            "() => { const { session, chat, switching } = window.pagedchat.page;"
+            " return session && !chat.ids.length && !switching; }"
         )
         return self.session_id
 

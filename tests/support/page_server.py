@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
+
 from pagedchat.app.settings import Settings
 from pagedchat.sessions.chat_service import ChatService
 from pagedchat.sessions.store import SessionStore
-
 from support.paged_client import PagedFakeClient
 
 _T = TypeVar("_T")

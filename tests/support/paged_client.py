@@ -10,7 +10,6 @@ from pagedchat.engine.inspect import branch_rows, pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
 from pagedchat.engine.request import Request
 from pagedchat.engine.types import RequestMetrics, RequestOutput
-
 from support.fake_client import END, INFO, FakeEngineClient
 
 

@@ -1,9 +1,10 @@
 // The pool drawn on a canvas: one cell a physical block. State is told by shape, owner by colour, count by number.
 
 import { h } from "./dom.js";
+import { count } from "./format.js";
 import { ACTIVE, CACHED, FREE, SHARED, STATE_NAMES } from "./kvmodel.js";
 
-const SIZES = [20, 17, 15, 13, 11, 9, 8, 7, 6, 5, 4];
+const SIZES = [15, 13, 11, 9, 8, 7, 6, 5, 4];
 const ROOM = 270;
 const FLASH_MS = 900;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -14,7 +15,8 @@ export class Grid {
     Object.assign(this, { model, hueOf, titleOf });
     this.canvas = h("canvas", { role: "img" });
     this.tip = h("div.tip", { hidden: true });
-    this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.tip);
+    this.note = h("p.grid-note", { hidden: true });
+    this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.note, this.tip);
     this.marked = new Set();
     this.branch = new Set();
     this.flashes = new Map();
@@ -51,17 +53,21 @@ export class Grid {
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, width, this.height);
     this.colours ??= this.#colours();
-    for (let block = 0; block < model.total; block++) this.#cell(pen, block);
+    for (let block = 0; block < this.shown; block++) this.#cell(pen, block);
     this.#drawFlashes(pen);
     this.#tell();
   }
 
+  /** The largest cells with which every block that is or was used can be seen; free blocks beyond are only counted. */
   #layout(width) {
-    const { total } = this.model;
-    const fits = (size) => Math.ceil(total / Math.floor(width / size)) * size <= ROOM;
-    this.size = SIZES.find(fits) ?? SIZES.at(-1);
+    const { total, used } = this.model;
+    const room = (size) => Math.floor(width / size) * Math.floor(ROOM / size);
+    this.size = SIZES.find((size) => room(size) >= used) ?? SIZES.at(-1);
     this.columns = Math.floor(width / this.size);
-    this.height = Math.ceil(total / this.columns) * this.size;
+    this.shown = Math.min(total, Math.max(room(this.size), used));
+    this.height = Math.ceil(this.shown / this.columns) * this.size;
+    this.note.hidden = this.shown === total;
+    this.note.textContent = `Blocks 0 to ${count(this.shown - 1)}; the other ${count(total - this.shown)} are free.`;
     this.ratio = devicePixelRatio || 1;
     const pixels = [Math.round(width * this.ratio), Math.round(this.height * this.ratio)];
     if (this.canvas.width !== pixels[0]) this.canvas.width = pixels[0];
@@ -167,7 +173,7 @@ export class Grid {
   #hover(event) {
     const { offsetX, offsetY } = event;
     const block = Math.floor(offsetY / this.size) * this.columns + Math.floor(offsetX / this.size);
-    const inside = offsetX < this.columns * this.size && block >= 0 && block < this.model.total;
+    const inside = offsetX < this.columns * this.size && block >= 0 && block < this.shown;
     this.tip.hidden = !inside;
     if (!inside) return;
     const state = this.model.state[block];

@@ -1,13 +1,13 @@
 // The pool as the page knows it: a snapshot, then events in order. No drawing here.
 
 export const FREE = 0, CACHED = 1, ACTIVE = 2, SHARED = 3;
-const STATES = { free: FREE, cached: CACHED, active: ACTIVE, shared: SHARED };
 const LETTERS = { f: FREE, c: CACHED, a: ACTIVE, s: SHARED };
 export const STATE_NAMES = ["free", "cached", "active", "shared"];
 const KEPT = 200;
 
 export class KvModel {
   constructor() {
+    // `used`: one more than the highest block that has held anything since the snapshot.
     this.seq = -1;
     this.total = 0;
     this.blockSize = 0;
@@ -16,6 +16,7 @@ export class KvModel {
     this.refs = new Uint32Array(0);
     this.owners = new Map();
     this.counts = [0, 0, 0, 0];
+    this.used = 0;
     this.pinned = 0;
     this.log = [];
   }
@@ -28,13 +29,16 @@ export class KvModel {
     const total = snapshot.num_blocks;
     Object.assign(this, {
       seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved, pinned: snapshot.pinned,
-      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), counts: [0, 0, 0, 0],
+      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), counts: [0, 0, 0, 0], used: 0,
     });
-    for (const block of snapshot.blocks) {
-      this.state[block.id] = STATES[block.state];
-      this.refs[block.id] = block.ref_count;
-      this.counts[this.state[block.id]]++;
-      if (block.owners.length) this.owners.set(block.id, new Map(block.owners.map((owner) => [owner, 1])));
+    for (let block = 0; block < total; block++) {
+      this.state[block] = LETTERS[snapshot.states[block]];
+      this.counts[this.state[block]]++;
+      if (this.state[block] !== FREE) this.used = block + 1;
+    }
+    for (const [block, refs, owners] of snapshot.held) {
+      this.refs[block] = refs;
+      this.owners.set(block, new Map(owners.map((owner) => [owner, 1])));
     }
   }
 
@@ -76,6 +80,7 @@ export class KvModel {
     this.counts[state]++;
     this.state[block] = state;
     this.refs[block] = refs;
+    this.used = Math.max(this.used, block + 1);
     if (state < ACTIVE) this.owners.delete(block);
   }
 

@@ -4,6 +4,7 @@ import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { byId, h, icon, iconButton } from "./dom.js";
+import { rate } from "./format.js";
 import { Layout } from "./layout.js";
 import { Panel } from "./panel.js";
 import { Settings } from "./settings.js";
@@ -87,6 +88,7 @@ class Page {
     socket.on("message", ({ session, message }) => {
       if (session === this.current) { this.chat.put(message); this.changed(); }
     });
+    socket.on("rates", ({ rates }) => this.takeRates(rates));
     socket.on("patch", (frame) => this.patch(frame));
     socket.on("gone", ({ session }) => { if (session === this.current) this.show(null); });
     socket.on("kv-snapshot", (frame) => this.panel.takeSnapshot(frame));
@@ -278,6 +280,13 @@ class Page {
     if (frame.session !== this.current) return;
     const message = this.chat.items.get(frame.id);
     if (message && !message.patch(frame)) this.show(this.current, { push: false }).catch(complain);
+  }
+
+  takeRates(rates) {
+    for (const [id, { session, rate: speed }] of Object.entries(rates)) {
+      this.sidebar.showRate(session, rate(speed));
+      if (session === this.current) this.chat.items.get(id)?.showRate(rate(speed));
+    }
   }
 
   async copy(id, button) {

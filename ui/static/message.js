@@ -92,7 +92,7 @@ export class Message {
 
   #drawFoot() {
     const { siblings = [], sibling_index: index, generation, status } = this.view;
-    refill(this.foot, JSON.stringify([siblings, index, generation, status]), () => [
+    refill(this.foot, JSON.stringify([siblings, index, generation, status, this.growing && this.rate]), () => [
       siblings.length > 1 ? this.#siblings(siblings, index) : null,
       this.role === "assistant" ? this.#stats(generation) : null,
       h("span.acts", {}, ...this.#actions()),
@@ -116,7 +116,8 @@ export class Message {
         h("u", { style: `--p:${share}%`, "aria-hidden": "true" })));
     }
     if (typeof made.ttft_s === "number") parts.push(h("span", {}, `first token ${seconds(made.ttft_s)}`));
-    if (!this.growing && made.tokens_per_second) parts.push(h("span", {}, rate(made.tokens_per_second)));
+    if (this.growing && this.rate) parts.push(h("span", {}, this.rate));
+    else if (!this.growing && made.tokens_per_second) parts.push(h("span", {}, rate(made.tokens_per_second)));
     if (!parts.length) return null;
     return h("span.stats", { "data-testid": "reply-stats", title: details(made) }, ...parts);
   }
@@ -129,6 +130,11 @@ export class Message {
       iconButton("again", this.role === "user" ? "Answer again" : "Regenerate", () => this.act.regenerate(this.id),
         { "data-testid": "regenerate" }),
     ];
+  }
+
+  showRate(words) {
+    this.rate = words;
+    this.#drawFoot();
   }
 
   /** Whether it ends the shown branch: a question there has no reply. */

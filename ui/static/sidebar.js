@@ -69,6 +69,12 @@ export class Sidebar {
     this.draw();
   }
 
+  /** How fast a running reply of this chat is written; the next list without one forgets it. */
+  showRate(id, words) {
+    const place = this.rows.get(id)?.querySelector(".live span");
+    if (place && place.textContent !== words) place.textContent = words;
+  }
+
   select(id) {
     this.current = id;
     for (const [one, row] of this.rows) this.#mark(row, one === id);
@@ -111,7 +117,7 @@ export class Sidebar {
     const link = h("a.open", { href: `/?session=${encodeURIComponent(session.id)}`, title: session.title },
       h("i.swatch", { style: `--c:var(--pc-own-${session.hue ?? 0})` }),
       h("span.title", {}, session.title),
-      session.running ? h("span.live", { title: "A reply is being written" }, h("i")) : null);
+      session.running ? h("span.live", { title: "A reply is being written" }, h("i"), h("span")) : null);
     const row = h("div.item", { "data-testid": "session-item", "data-session-id": session.id }, link, h("span.tools", {},
       iconButton("edit", "Rename this chat", () => this.#rename(row, session)),
       iconButton("trash", "Delete this chat", () => this.act.remove(session.id))));

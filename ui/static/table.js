@@ -66,8 +66,8 @@ export class BlockTable {
     const scale = shown / this.blockSize;
     const held = Math.round((row.physical === null ? 0 : row.cached) * scale);
     const wanted = Math.round(row.tokens * scale);
-    const hue = row.count > 0 ? `var(--pc-own-${this.hueOf(session)})` : "var(--pc-ghost)";
-    return h("span.fill", { style: `--c:${hue};--n:${shown};--held:${held};--wanted:${wanted}`,
+    const hue = `var(--pc-own-${this.hueOf(session)})`;
+    return h(row.count > 0 ? "span.fill" : "span.fill.cached", { style: `--c:${hue};--n:${shown};--held:${held};--wanted:${wanted}`,
       title: `${row.cached} of ${row.tokens} tokens held` });
   }
 }

@@ -1,0 +1,246 @@
+"""What travels to a page: little, in order, and enough to show exactly what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagedchat.engine.errors import RequestError
+from pagedchat.ui.calls import answer
+from pagedchat.ui.connection import Connection
+from pagedchat.ui.hub import Hub
+from pagedchat.ui.kv_feed import compact_snapshot
+from pagedchat.ui.markdown import render_blocks
+from pagedchat.ui.views import patch
+from support.chat_room import ChatRoom
+from support.fake_client import FakeEngineClient
+
+TEXT = "# Title\n\nSome *text* and `code` 😀 …\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end, with \\(x^2\\)."
+
+
+class FakePage:
+    """What a browser would hold: the frames, and the blocks of every message with patches applied."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.frames: list[dict[str, Any]] = []
+        self.sizes: dict[str, list[int]] = {}
+        self.blocks: dict[str, list[str]] = {}
+        self.ids: list[str] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.connection = Connection(hub, self._take, lambda: None)
+        self._calls = 0
+        hub.join(self.connection)
+        self._pump = asyncio.create_task(self.connection.pump())
+
+    async def _take(self, data: bytes) -> None:
+        await self.hold.wait()
+        frame = json.loads(data)
+        self.frames.append(frame)
+        self.sizes.setdefault(frame.get("ev", "answer"), []).append(len(data))
+        self._apply(frame)
+
+    def _apply(self, frame: dict[str, Any]) -> None:
+        views = frame.get("messages", []) + ([frame["message"]] if frame.get("ev") == "message" else [])
+        for view in views:
+            if view.get("blocks") is not None:
+                self.blocks[view["id"]] = view["blocks"]
+        if "ids" in frame:
+            self.ids = frame["ids"]
+        if frame.get("ev") == "patch":
+            old = self.blocks[frame["id"]]
+            kept = old[: frame["at"]]
+            for index, html in enumerate(frame["html"]):
+                before = old[frame["at"]] if index == 0 and frame["keep"] else ""
+                kept.append(_utf16_prefix(before, frame["keep"]) + html)
+            assert len(kept) == frame["total"]
+            self.blocks[frame["id"]] = kept
+
+    async def call(self, op: str, **arguments: Any) -> Any:
+        self._calls += 1
+        reply = await answer(self.connection, {"id": self._calls, "op": op, **arguments})
+        if "error" in reply:
+            raise RequestError(reply["error"])
+        if isinstance(reply["ok"], dict):
+            self._apply(reply["ok"])
+        return reply["ok"]
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        for _ in range(1_000):
+            if condition():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError("this never came")
+
+    def leave(self, hub: Hub) -> None:
+        hub.leave(self.connection)
+        self._pump.cancel()
+
+
+def _utf16_prefix(text: str, units: int) -> str:
+    return text.encode("utf-16-le")[: 2 * units].decode("utf-16-le")
+
+
+def with_room(tmp_path: Path, client: FakeEngineClient, story: Callable[[ChatRoom, Hub], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with ChatRoom(tmp_path / "sessions.db", client) as room:
+            await story(room, Hub(room.service, room.engine))
+
+    asyncio.run(run())
+
+
+def test_a_reply_arrives_whole_in_patches(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page, other = FakePage(hub), FakePage(hub)
+        session = await room.new()
+        for one in (page, other):
+            await one.call("open", session=session)
+        sent = await page.call("send", session=session, parent=None, text="hi")
+        await room.end_of(sent["reply"])
+        expected = [block.html for block in render_blocks(TEXT)]
+        for one in (page, other):
+            await one.until(lambda one=one: one.blocks.get(sent["reply"]) == expected)
+            assert one.ids == [sent["user"], sent["reply"]]
+            assert len(one.sizes["patch"]) >= 3
+            assert max(one.sizes["patch"]) < 700
+
+    with_room(tmp_path, FakeEngineClient([TEXT], delay_s=0.004), story)
+
+
+def test_a_page_that_opens_in_the_middle_has_everything(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        session = await room.new()
+        sent = await room.service.send(session, None, "hi")
+        await asyncio.sleep(0.1)
+        page = FakePage(hub)
+        await page.call("open", session=session)
+        reply = sent["reply"]["id"]
+        assert page.blocks[reply], "what was written before must be there at once"
+        await room.end_of(reply)
+        await page.until(lambda: page.blocks[reply] == [block.html for block in render_blocks(TEXT)])
+
+    with_room(tmp_path, FakeEngineClient([TEXT], delay_s=0.004), story)
+
+
+def test_a_page_that_is_slow_to_read_gets_fewer_frames_and_no_backlog(tmp_path: Path) -> None:
+    long = "word " * 190
+
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        session = await room.new()
+        await page.call("open", session=session)
+        sent = await page.call("send", session=session, parent=None, text="hi")
+        await page.until(lambda: page.sizes.get("patch"))
+        page.hold.clear()
+        before = len(page.frames)
+        await room.end_of(sent["reply"])
+        page.hold.set()
+        await page.until(lambda: page.blocks[sent["reply"]] == [f"<p>{long.strip()}</p>\n"])
+        assert len(page.frames) - before < 12
+
+    with_room(tmp_path, FakeEngineClient([long], delay_s=0.0005), story)
+
+
+def test_a_new_turn_sends_only_what_is_new(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        session = await room.new()
+        await page.call("open", session=session)
+        parent = None
+        for number in range(40):
+            parent = (await room.ask(session, f"question {number}", parent))["id"]
+        await page.until(lambda: len(page.ids) == 80)
+        page.frames.clear()
+        sent = await page.call("send", session=session, parent=parent, text="one more")
+        await room.end_of(sent["reply"])
+        await page.until(lambda: any(frame.get("ev") == "path" for frame in page.frames))
+        views = [view["id"] for frame in page.frames if frame.get("ev") == "path" for view in frame["messages"]]
+        assert set(views) <= {sent["user"], sent["reply"]}
+
+    with_room(tmp_path, FakeEngineClient(["fine"]), story)
+
+
+def test_a_long_branch_comes_in_parts(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        session = await room.new()
+        parent = None
+        for number in range(80):
+            parent = (await room.ask(session, f"question {number}", parent))["id"]
+        page = FakePage(hub)
+        opened = await page.call("open", session=session)
+        assert (len(opened["ids"]), opened["earlier"]) == (120, 40)
+        assert opened["ids"][-1] == parent
+        await page.call("older")
+        await page.until(lambda: len(page.ids) == 160)
+
+    with_room(tmp_path, FakeEngineClient(["fine"]), story)
+
+
+def test_without_pages_nothing_is_followed(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        session = await room.new()
+        await page.call("open", session=session)
+        await page.call("kv", on=True)
+        assert len(room.engine._event_watchers) == 1
+        page.leave(hub)
+        assert room.engine._event_watchers == []
+        assert len(room.service._followers._callbacks) == 1, "only the test itself follows"
+        await room.ask(session, "nobody looks")
+        assert hub._replies == {} and hub._timer is None
+
+    with_room(tmp_path, FakeEngineClient(["fine"]), story)
+
+
+def test_faults_of_the_user_come_back_as_a_sentence(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        with pytest.raises(RequestError, match="older than the server"):
+            await page.call("no such call")
+        with pytest.raises(RequestError, match="not understood"):
+            await page.call("send")
+        with pytest.raises(RequestError, match="does not exist"):
+            await page.call("open", session="nothing")
+        session = await room.new()
+        with pytest.raises(RequestError, match="empty"):
+            await page.call("send", session=session, parent=None, text="  ")
+        await page.call("open", session=session)
+        assert page.connection.session_id == session
+
+    with_room(tmp_path, FakeEngineClient(), story)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["<p>a</p>"], ["<p>ab</p>"]),
+        (["<p>😀</p>"], ["<p>😀😀</p>"]),
+        (["<p>😀a</p>"], ["<p>😁a</p>"]),
+        ([], ["<p>x</p>"]),
+        (["<p>x</p>", "<p>y</p>"], ["<p>x</p>"]),
+        (["<p>x</p>"], ["<h1>x</h1>", "<p>y</p>"]),
+    ],
+)
+def test_a_patch_turns_the_old_blocks_into_the_new_ones(old: list[str], new: list[str]) -> None:
+    change = patch(old, new)
+    assert change is not None
+    result = old[: change["at"]]
+    for index, html in enumerate(change["html"]):
+        result.append(
+            (_utf16_prefix(old[change["at"]], change["keep"]) if index == 0 and change["keep"] else "") + html
+        )
+    assert result == new and change["total"] == len(new)
+    assert patch(new, new) is None
+
+
+def test_a_snapshot_travels_small() -> None:
+    blocks = [{"id": one, "state": "free", "ref_count": 0, "num_tokens": 0, "owners": []} for one in range(5_000)]
+    blocks[7] = {"id": 7, "state": "shared", "ref_count": 2, "num_tokens": 16, "owners": ["a", "b"]}
+    small = compact_snapshot({"seq": 3, "num_blocks": 5_000, "blocks": blocks, "tables": []})
+    assert (small["states"][7], small["held"]) == ("s", [(7, 2, ["a", "b"])])
+    assert len(json.dumps(small)) < 6_000
