@@ -69,11 +69,18 @@ def test_all_prompts_in_one_batch(engine):
 
 
 @pytest.mark.timeout(900)
-def test_all_prompts_in_chunks_of_32_tokens_and_a_pool_that_preempts(default_model_path):
+def test_all_prompts_in_chunks_of_32_tokens(default_model_path):
+    chosen = dict(enumerate(cases()))
+    engine = engine_for(default_model_path, max_num_batched_tokens=32)
+    assert serve(engine, chosen)[0] == expected(chosen)
+
+
+@pytest.mark.timeout(900)
+def test_all_prompts_in_a_pool_so_small_that_it_preempts(default_model_path):
     chosen = dict(enumerate(cases()))
     blocks = [-(-(len(case["prompt"]) + 1) // 16) for case in chosen.values()]
-    num_blocks = max(max(blocks) + 5, sum(blocks) + len(blocks) + 1)  # all prompts fit, their replies do not
-    engine = engine_for(default_model_path, num_blocks=num_blocks, max_num_batched_tokens=32)
+    num_blocks = max(max(blocks) + 4, sum(blocks) + len(blocks) + 1)  # all prompts fit, their replies do not
+    engine = engine_for(default_model_path, num_blocks=num_blocks)
     ids, last = serve(engine, chosen)
     assert sum(output.metrics.preemptions for output in last.values()) > 0
     assert ids == expected(chosen)
