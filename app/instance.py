@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from filelock import FileLock, Timeout
 
 from ..engine.errors import PagedChatError
+from .folders import reason_of
 
 ANSWER_S = 2.0
 LOOK_AGAIN_S = 0.2
@@ -61,10 +62,19 @@ class InstanceLock:
             time.sleep(LOOK_AGAIN_S)
 
     def publish(self, port: int, url: str) -> None:
-        """Tell later starts where the page is."""
+        """Tell later starts where the page is.
+
+        Raises:
+            PagedChatError: if the note cannot be written.
+        """
         part = _note(self._data).with_suffix(".part")
-        part.write_text(json.dumps(asdict(RunningServer(os.getpid(), port, url))), encoding="utf-8")
-        os.replace(part, _note(self._data))
+        try:
+            part.write_text(json.dumps(asdict(RunningServer(os.getpid(), port, url))), encoding="utf-8")
+            os.replace(part, _note(self._data))
+        except OSError as error:
+            raise PagedChatError(
+                f"{part} cannot be written ({reason_of(error)}); make room, then start again."
+            ) from error
 
     def release(self) -> None:
         """Give the folder back; does nothing when the lock is not held."""

@@ -81,25 +81,29 @@ class ModelFetch:
             ModelFileError: with the reason and what to do; nothing half is left under the model's name.
             FetchCancelled: after ``cancel``.
         """
-        path = self._store.default_path
         make_writable(self._store.folder, "models folder", "Choose another one with --models-dir.")
-        with self._lock():
-            if path.is_file() and path.stat().st_size == self._model.size:
-                self._report(FetchProgress(f"Checking {self._model.name}"))
-                if self._digest(path) == self._model.sha256:
-                    return path
-            self._remove_leftovers()
-            self._check_space()
-            work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX, dir=self._store.folder))
-            try:
-                self._download(work)
-                self._unpack(work, path)
-            except OSError as error:
-                raise ModelFileError(
-                    f"{self._model.name} could not be written to {self._store.folder} ({reason_of(error)})."
-                ) from error
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+        try:
+            with self._lock():
+                return self._run_alone()
+        except OSError as error:
+            raise ModelFileError(
+                f"{self._model.name} could not be written to {self._store.folder} ({reason_of(error)})."
+            ) from error
+
+    def _run_alone(self) -> Path:
+        path = self._store.default_path
+        if path.is_file() and path.stat().st_size == self._model.size:
+            self._report(FetchProgress(f"Checking {self._model.name}"))
+            if self._digest(path) == self._model.sha256:
+                return path
+        self._remove_leftovers()
+        self._check_space()
+        work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX, dir=self._store.folder))
+        try:
+            self._download(work)
+            self._unpack(work, path)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
         return path
 
     def _lock(self) -> AcquireReturnProxy:

@@ -31,13 +31,13 @@ from ..sessions.chat_service import ChatService
 from ..sessions.store import SessionStore
 from . import browser, ports
 from .background import in_thread, leave_after
+from .engine_start import EngineStart
 from .folders import Folders, can_write
 from .instance import InstanceLock, RunningServer
 from .log import log_file, start_log
-from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
 from .model_store import ModelStore
 from .settings import Settings
-from .terminal import fetch_display, say
+from .terminal import say
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -48,7 +48,6 @@ SAVE_S = 2.0
 DRAIN_S = 1
 BROWSER_S = 5.0
 PAGE_ANSWER_S = 10.0
-PROGRESS_EVERY = 0.005
 log = logging.getLogger(__name__)
 
 
@@ -78,7 +77,8 @@ def run(settings: Settings, folders: Folders) -> int:
             port = listener.getsockname()[1]
             lock.publish(port, ports.page_url(settings.host, port))
             bound = settings.model_copy(update={"port": port})
-            return asyncio.run(Server(bound, folders, listener, store, models, model).run())
+            asyncio.run(Server(bound, folders, listener, store, models, model).run())
+            return 0
     except PagedChatError:
         raise
     except Exception as error:
@@ -113,7 +113,8 @@ class Server:
     """One run of the server, from bound port to closed files.
 
     Attributes:
-        client, service: the engine and the chats, for those who compose more.
+        url: where the page is.
+        client, service: the engine and the chats.
     """
 
     def __init__(
@@ -132,92 +133,35 @@ class Server:
         """
         assert settings.port is not None
         self.url = ports.page_url(settings.host, settings.port)
+        logs = folders.logs / "engine.log" if can_write(folders.logs) else Path(os.devnull)
+        self.client = EngineClient(log_path=logs)
+        self.service = ChatService(store, self.client)
+        self._engine = EngineStart(self.client, settings, models, model)
         self._settings = settings
-        self._folders = folders
         self._listener = listener
-        self._store = store
-        self._models = models
-        self._model = model
-        self._fetch: ModelFetch | None = None
         self._app: FastAPI | None = None
         self._web: uvicorn.Server | None = None
-        self._stop = asyncio.Event()
-        self._failure: PagedChatError | None = None
-        logs = folders.logs if can_write(folders.logs) else None
-        self.client = EngineClient(log_path=logs / "engine.log" if logs else Path(os.devnull))
-        self.service: ChatService | None = None
 
-    async def run(self) -> int:
-        """Serve until a signal comes or a start fails.
+    async def run(self) -> None:
+        """Serve until a signal comes or something fails.
 
         Raises:
             PagedChatError: if a model that was already here cannot be loaded.
         """
-        self._watch_signals()
-        stop = asyncio.create_task(self._stop.wait())
-        engine = asyncio.create_task(self._bring_up_engine())
+        stop = asyncio.Event()
+        _watch_signals(stop)
+        engine = asyncio.create_task(self._engine.run())
         page = asyncio.create_task(self._serve_page())
-        await asyncio.wait({stop, page}, return_when=asyncio.FIRST_COMPLETED)
-        await self._close(engine, page)
-        if self._failure is not None:
-            raise self._failure
-        if page.done() and not page.cancelled():
-            page.result()
-        return 0
-
-    # -- engine -----------------------------------------------------------------------------------------------------
-
-    async def _bring_up_engine(self) -> None:
-        """Fetch the model if need be and load it. A model that was here from the start and cannot run ends the start;
-        one that cannot be fetched leaves the page up, which says so."""
-        try:
-            path = self._model or await self._fetch_model()
-            await self.client.start(self._settings.engine_config(path))
-            await self.client.wait_ready()
-        except FetchCancelled:
-            return
-        except PagedChatError as error:
-            if self._model is not None:
-                self._failure = error
-                self._stop.set()
-                return
-            self.client.set_failed(str(error))
-            say(f"pagedchat: {error}", sys.stderr)
-        else:
-            self._say_engine()
-
-    async def _fetch_model(self) -> Path:
-        loop = asyncio.get_running_loop()
-        with fetch_display() as show:
-            shown = -1.0
-
-            def report(progress: FetchProgress) -> None:
-                nonlocal shown
-                show(progress)
-                share = progress.share
-                if share is None or share == 1 or abs(share - shown) >= PROGRESS_EVERY:
-                    shown = share or 0.0
-                    loop.call_soon_threadsafe(self.client.set_fetching, share, f"{progress.message}.")
-
-            self._fetch = ModelFetch(self._models, report)
-            return await in_thread(self._fetch.run)
-
-    def _say_engine(self) -> None:
-        info = self.client.status.info
-        tokens = info["num_blocks"] * info["block_size"]
-        megabytes = info.get("kv_bytes", 0) / 1e6
-        say(
-            f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
-            f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
-            sys.stdout,
-        )
-        for warning in info.get("warnings", []):
-            say(f"pagedchat: {warning}", sys.stderr)
-
-    # -- page -------------------------------------------------------------------------------------------------------
+        ends = {asyncio.create_task(stop.wait()), asyncio.create_task(_failure_of(engine)), page}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        leave_after(STOP_S, 0 if stop.is_set() else 1)
+        await self._engine.cancel(engine)
+        await self._close(page)
+        for task in (engine, page):
+            if task.done() and not task.cancelled():
+                task.result()
 
     async def _serve_page(self) -> None:
-        self.service = ChatService(self._store, self.client)
         await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
         gc.disable()  # until the page is there: it would walk ever more modules and find nothing to free
         create_app = await in_thread(_load_page)
@@ -244,29 +188,10 @@ class Server:
                 browser.open_page(self.url)
         await serving
 
-    # -- end --------------------------------------------------------------------------------------------------------
-
-    def _watch_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
-            number = getattr(signal, name, None)
-            if number is None:
-                continue
-            try:
-                loop.add_signal_handler(number, self._stop.set)
-            except NotImplementedError:
-                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._stop.set))
-
-    async def _close(self, engine: asyncio.Task[None], page: asyncio.Task[None]) -> None:
-        """Save running replies, close sockets, end the engine: in this order and within ``STOP_S``."""
-        leave_after(STOP_S, 0 if self._failure is None else 1)
-        if self._fetch is not None:
-            self._fetch.cancel()
-            await asyncio.wait({engine}, timeout=SAVE_S)
-        engine.cancel()
-        if self.service is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.service.close(), SAVE_S)
+    async def _close(self, page: asyncio.Task[None]) -> None:
+        """Save running replies, close sockets, end the engine, in this order."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.service.close(), SAVE_S)
         closing_engine = asyncio.create_task(self.client.close())
         if self._web is None or self._app is None:
             page.cancel()
@@ -275,6 +200,26 @@ class Server:
             self._web.should_exit = True
             await asyncio.wait({page}, timeout=STOP_S)
         await closing_engine
+
+
+def _watch_signals(stop: asyncio.Event) -> None:
+    """Set ``stop`` on Ctrl+C, SIGTERM and a closed terminal (unless nohup says that the last one is nothing)."""
+    loop = asyncio.get_running_loop()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+        number = getattr(signal, name, None)
+        if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
+            continue
+        if sys.platform == "win32":
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+        else:
+            loop.add_signal_handler(number, stop.set)
+
+
+async def _failure_of(task: asyncio.Task[None]) -> None:
+    """Return when ``task`` fails; one that ends well is no reason to."""
+    await asyncio.wait({task})
+    if task.cancelled() or task.exception() is None:
+        await asyncio.Event().wait()
 
 
 class _WebServer(uvicorn.Server):

@@ -1,0 +1,91 @@
+"""From a model's name to an engine that runs: fetch what is missing, start the engine process, say what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..engine.client import EngineClient
+from ..engine.errors import PagedChatError
+from .background import in_thread
+from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
+from .model_store import ModelStore
+from .settings import Settings
+from .terminal import fetch_display, say
+
+PROGRESS_STEP = 0.005
+FETCH_END_S = 2.0
+
+
+class EngineStart:
+    """One start of the engine. A model that was here from the start and cannot run fails it; one that cannot be
+    fetched leaves the page up, which says so."""
+
+    def __init__(self, client: EngineClient, settings: Settings, models: ModelStore, model: Path | None) -> None:
+        """
+        Args:
+            model: path of the model; None when the default one of ``models`` has to be fetched.
+        """
+        self._client = client
+        self._settings = settings
+        self._model = model
+        self._fetch = None if model else ModelFetch(models, self._fetched)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shown = -1.0
+        self._show: Callable[[FetchProgress], None] = lambda progress: None
+
+    async def run(self) -> None:
+        """Bring the engine up.
+
+        Raises:
+            PagedChatError: if the model was here from the start and cannot run.
+        """
+        try:
+            path = self._model or await self._fetch_model()
+            await self._client.start(self._settings.engine_config(path))
+            await self._client.wait_ready()
+        except FetchCancelled:
+            return
+        except PagedChatError as error:
+            if self._model is not None:
+                raise
+            self._client.set_failed(str(error))
+            say(f"pagedchat: {error}", sys.stderr)
+        else:
+            self._say_engine()
+
+    async def cancel(self, running: asyncio.Task[None]) -> None:
+        """End ``running``, the task of ``run``; a fetch clears away what it has so far."""
+        if self._fetch is not None:
+            self._fetch.cancel()
+            await asyncio.wait({running}, timeout=FETCH_END_S)
+        running.cancel()
+
+    async def _fetch_model(self) -> Path:
+        assert self._fetch is not None
+        self._loop = asyncio.get_running_loop()
+        with fetch_display() as self._show:
+            return await in_thread(self._fetch.run)
+
+    def _fetched(self, progress: FetchProgress) -> None:
+        """Called in the fetching thread, several times a second."""
+        assert self._loop is not None
+        self._show(progress)
+        share = progress.share
+        if share is None or share == 1 or abs(share - self._shown) >= PROGRESS_STEP:
+            self._shown = share or 0.0
+            self._loop.call_soon_threadsafe(self._client.set_fetching, share, f"{progress.message}.")
+
+    def _say_engine(self) -> None:
+        info = self._client.status.info
+        tokens = info["num_blocks"] * info["block_size"]
+        megabytes = info.get("kv_bytes", 0) / 1e6
+        say(
+            f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
+            f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
+            sys.stdout,
+        )
+        for warning in info.get("warnings", []):
+            say(f"pagedchat: {warning}", sys.stderr)
