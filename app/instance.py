@@ -47,8 +47,7 @@ class InstanceLock:
         """
         deadline = time.monotonic() + patience_s
         while True:
-            with suppress(Timeout):
-                self._lock.acquire(timeout=0)
+            if self._try():
                 return None
             running = read_note(self._data)
             if running is not None and page_answers(running):
@@ -60,6 +59,18 @@ class InstanceLock:
                     "end it, or choose another folder with --data-dir."
                 )
             time.sleep(LOOK_AGAIN_S)
+
+    def _try(self) -> bool:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        except OSError as error:
+            raise PagedChatError(
+                f"{self._lock.lock_file} cannot be locked ({reason_of(error)}); "
+                "make it yours, or choose another folder with --data-dir."
+            ) from error
+        return True
 
     def publish(self, port: int, url: str) -> None:
         """Tell later starts where the page is.
