@@ -5,6 +5,9 @@ split over threads and merged afterwards (flash-decoding). Splits depend on the 
 or on the company in the batch.
 """
 
+# pyright: reportCallIssue=false
+# (pyright sees an intrinsic's typing context as one more argument)
+
 from __future__ import annotations
 
 import numpy as np
@@ -12,17 +15,20 @@ from numba import njit
 
 from .attention_tiles import MAX_QUERIES
 from .elementwise import REORDER, load_run
-from .primitives import call_8, fast_exp
-from .tiles import MAX_TILE_ROWS, TILE_KINDS
+from .primitives import call_5, call_8, fast_exp, prefetch
+from .tiles import MAX_TILE_ROWS, PANEL, TILE_KINDS
 
 TILE_TOKENS = 16
 CHUNK = 128
 SPLIT = 256
 GATHER_FROM = 12
 """Query rows from which a chunk of keys and values is unpacked once instead of for every three rows."""
+PREFETCH_SLOTS = 32
 
 SCORES = len(TILE_KINDS) * MAX_TILE_ROWS
 VALUES = SCORES + 2 * MAX_QUERIES
+TRANSPOSE = VALUES + 2 * MAX_QUERIES
+PLAIN = TILE_KINDS.index("f32") * MAX_TILE_ROWS
 """Where the attention tiles begin among the addresses of all tiles."""
 
 SEQUENCE, FIRST_ROW, TOKENS, BEGIN, END, PARTIAL = range(6)
@@ -87,123 +93,151 @@ def soften(scores, visible, count, peak, norm, sums):
 
 
 @njit(nogil=True, error_model="numpy")
-def attend(
-    tile_code, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end, peaks, norms, sums, scratch
+def attend_direct(
+    tile_code, rows, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end,
+    peaks, norms, sums, scores,
 ):  # fmt: skip
-    """Gathers ``sums`` [rows, head_dim], ``peaks`` and ``norms`` [rows] of query rows over slots ``begin .. end``.
+    """Gathers ``sums`` [rows, head_dim], ``peaks`` and ``norms`` [rows] of a few queries, reading blocks in place.
 
-    ``q`` float32 [rows, head_dim] is already scaled; row i sees slots below ``limits[i]``. ``keys`` and ``values``
-    are addresses of one head in block 0, ``block_stride`` the bytes from one block to the next. ``begin`` is a
-    multiple of the chunk. ``scratch`` float32 holds scores and unpacked chunks (see `scratch_size`).
+    ``q`` float32 [rows, head_dim] is already scaled; row i sees slots below ``limits[i]``, which never fall from row
+    to row; only slots ``begin .. end`` are looked at. ``keys`` and ``values`` are addresses of one head in block 0,
+    ``block_stride`` the bytes from one block to the next. ``begin`` is a multiple of the chunk.
     """
-    rows, head_dim = q.shape
-    scores = scratch[: MAX_QUERIES * (CHUNK + 8)].reshape(MAX_QUERIES, CHUNK + 8)
-    unpacked_keys = scratch[MAX_QUERIES * (CHUNK + 8) :]
-    unpacked_values = unpacked_keys[CHUNK * head_dim :]
-    peaks[:rows], norms[:rows], sums[:rows] = np.float32(-1e30), np.float32(0), np.float32(0)
-    gather = bf16 and rows >= GATHER_FROM
-    line = head_dim * (2 if bf16 and not gather else 4)
-    kind = MAX_QUERIES - 1 if bf16 and not gather else -1  # bfloat16 tiles follow those of float32
-    score_at, score_line = scores.ctypes.data, scores.strides[0]
+    head_dim = q.shape[1]
+    line = head_dim * (2 if bf16 else 4)
+    kind = MAX_QUERIES - 1 if bf16 else -1  # bfloat16 tiles follow those of float32
+    score_at, score_line, row_line = scores.ctypes.data, scores.strides[0], q.strides[0]
     for start in range(begin, end, CHUNK):
-        count = min(CHUNK, end - start)
-        if gather:
-            for t in range(0, count, block_size):
-                run = min(block_size, count - t) * head_dim
-                at = table[(start + t) // block_size] * block_stride
-                load_run(keys + at, run, bf16, unpacked_keys[t * head_dim :])
-                load_run(values + at, run, bf16, unpacked_values[t * head_dim :])
         for row in range(0, rows, MAX_QUERIES):
             n = min(MAX_QUERIES, rows - row)
-            query, query_line = q[row:].ctypes.data, q.strides[0]
-            step = count if gather else block_size
-            for t in range(0, count, step):
-                run = min(step, count - t)
-                at = unpacked_keys.ctypes.data
-                if not gather:
-                    at = keys + table[(start + t) // block_size] * block_stride
-                out = score_at + 4 * t
-                code = tile_code[SCORES + kind + n]
-                call_8(code, (at, line, run, query, query_line, head_dim, out, score_line))
-            for r in range(n):
-                visible = min(count, limits[row + r] - start)
-                peaks[row + r], norms[row + r] = soften(
-                    scores[r], visible, count, peaks[row + r], norms[row + r], sums[row + r]
-                )
-            total, total_line = sums[row:].ctypes.data, sums.strides[0]
-            for t in range(0, count, step):
-                run = min(step, count - t)
-                at = unpacked_values.ctypes.data
-                if not gather:
-                    at = values + table[(start + t) // block_size] * block_stride
-                weight = score_at + 4 * t
-                code = tile_code[VALUES + kind + n]
-                call_8(code, (at, line, run, weight, score_line, head_dim, total, total_line))
+            count = min(CHUNK, min(end, limits[row + n - 1]) - start)
+            if count <= 0:
+                continue
+            score_code, value_code = tile_code[SCORES + kind + n], tile_code[VALUES + kind + n]
+            query, total = q.ctypes.data + row * row_line, sums.ctypes.data + row * row_line
+            for t in range(0, count, block_size):
+                run = min(block_size, count - t)
+                at = table[(start + t) // block_size] * block_stride
+                if row == 0:
+                    prefetch(values + at, run * line)
+                    ahead = start + t + PREFETCH_SLOTS
+                    if ahead < end:
+                        prefetch(keys + table[ahead // block_size] * block_stride, block_size * line)
+                call_8(score_code, (keys + at, line, run, query, row_line, head_dim, score_at + 4 * t, score_line))
+            for r in range(row, row + n):
+                visible = min(count, limits[r] - start)
+                peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])
+            for t in range(0, count, block_size):
+                run = min(block_size, count - t)
+                at = values + table[(start + t) // block_size] * block_stride
+                call_8(value_code, (at, line, run, score_at + 4 * t, score_line, head_dim, total, row_line))
+
+
+@njit(nogil=True, error_model="numpy")
+def attend_gathered(
+    tile_code, rows, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end,
+    peaks, norms, sums, scores, unpacked,
+):  # fmt: skip
+    """As `attend_direct`, for many queries: each chunk of keys and values is unpacked once for all of them.
+
+    Keys become panels of 16 slots, so that scores, and sums over values, are products of `tiles`.
+    ``unpacked`` float32 [3, chunk * head_dim] belongs to the thread.
+    """
+    head_dim = q.shape[1]
+    line = head_dim * (2 if bf16 else 4)
+    transpose = tile_code[TRANSPOSE + (1 if bf16 else 0)]
+    score_at, score_line, row_line = scores.ctypes.data, scores.strides[0], q.strides[0]
+    panels, gathered = unpacked.ctypes.data, unpacked.ctypes.data + unpacked.strides[0]
+    panel_size = head_dim * PANEL * 4
+    span = max(block_size, PANEL)
+    for start in range(begin, end, CHUNK):
+        available = min(CHUNK, end - start)
+        for t in range(0, available, block_size):
+            run = min(block_size, available - t)
+            at = table[(start + t) // block_size] * block_stride
+            load_run(values + at, run * head_dim, bf16, unpacked[1, t * head_dim :])
+            if block_size >= PANEL:
+                call_5(transpose, (keys + at, line, run, head_dim, panels + t // PANEL * panel_size))
+            else:
+                load_run(keys + at, run * head_dim, bf16, unpacked[2, t * head_dim :])
+        if span > block_size:
+            whole = unpacked.ctypes.data + 2 * unpacked.strides[0]
+            call_5(tile_code[TRANSPOSE], (whole, 4 * head_dim, available, head_dim, panels))
+        for row in range(0, rows, MAX_TILE_ROWS):
+            n = min(MAX_TILE_ROWS, rows - row)
+            count = min(CHUNK, min(end, limits[row + n - 1]) - start)
+            if count <= 0:
+                continue
+            code = tile_code[PLAIN + n - 1]
+            query, total = q.ctypes.data + row * row_line, sums.ctypes.data + row * row_line
+            for t in range(0, count, PANEL):
+                at = panels + t // PANEL * panel_size
+                call_8(code, (at, 4 * PANEL, query, row_line, head_dim, score_at + 4 * t, score_line, 0))
+            for r in range(row, row + n):
+                visible = min(count, limits[r] - start)
+                peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])
+            for d in range(0, head_dim, PANEL):
+                at = gathered + 4 * d
+                call_8(code, (at, 4 * head_dim, score_at, score_line, count, total + 4 * d, row_line, 1))
 
 
 @njit(nogil=True, error_model="numpy")
 def attend_tile(
     tile_code, tile, head, group, query, scale, positions, table, keys, values, block_stride, block_size, bf16,
-    partial_sums, partial_peaks, partial_norms, out, scratch,
+    partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
 ):  # fmt: skip
     """Attention of one tile for one KV head, to ``out`` [num_tokens, heads, head_dim] or to its partial result.
 
-    ``query`` is [num_tokens, heads, head_dim]; ``scratch`` float32 of `scratch_size` numbers belongs to the thread.
+    ``query`` is [num_tokens, heads or more, head_dim]. Scratch of the thread: ``q`` and ``sums`` [16 * group,
+    head_dim], ``stats`` [2, 16 * group] (peaks, norms), ``limits`` int32 [16 * group], ``scores`` [6, chunk + 16],
+    ``unpacked`` [3, chunk * head_dim].
     """
     head_dim = query.shape[2]
-    first, tokens = tile[FIRST_ROW], tile[TOKENS]
-    rows = tokens * group
-    capacity = TILE_TOKENS * group
-    q = scratch[: capacity * head_dim].reshape(capacity, head_dim)[:rows]
-    rest = scratch[capacity * head_dim :]
-    sums = rest[: capacity * head_dim].reshape(capacity, head_dim)
-    rest = rest[capacity * head_dim :]
-    peaks, norms, limits = (
-        rest[:capacity],
-        rest[capacity : 2 * capacity],
-        rest[2 * capacity : 3 * capacity].view(np.int32),
-    )
-    rest = rest[3 * capacity :]
+    first, tokens, partial = tile[FIRST_ROW], tile[TOKENS], tile[PARTIAL]
     for token in range(tokens):
         for g in range(group):
             limits[token * group + g] = positions[first + token] + 1
             for d in range(head_dim):
                 q[token * group + g, d] = query[first + token, head * group + g, d] * scale
-    begin, end, partial = tile[BEGIN], tile[END], tile[PARTIAL]
-    attend(
-        tile_code, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end, peaks, norms, sums, rest
-    )
-    for token in range(tokens):
-        for g in range(group):
-            row = token * group + g
-            if partial >= 0:
-                partial_peaks[partial, head * group + g] = peaks[row]
-                partial_norms[partial, head * group + g] = norms[row]
-                partial_sums[partial, head * group + g] = sums[row]
-            else:
-                factor = np.float32(1) / norms[row]
-                for d in range(head_dim):
-                    out[first + token, head * group + g, d] = sums[row, d] * factor
+    for row in range(tokens * group):
+        stats[0, row], stats[1, row] = np.float32(-1e30), np.float32(0)
+        for d in range(head_dim):
+            sums[row, d] = np.float32(0)
+    if tokens * group >= GATHER_FROM and head_dim % PANEL == 0:
+        attend_gathered(
+            tile_code, tokens * group, q, limits, table, keys, values, block_stride, block_size, bf16,
+            tile[BEGIN], tile[END], stats[0], stats[1], sums, scores, unpacked,
+        )  # fmt: skip
+    else:
+        attend_direct(
+            tile_code, tokens * group, q, limits, table, keys, values, block_stride, block_size, bf16,
+            tile[BEGIN], tile[END], stats[0], stats[1], sums, scores,
+        )  # fmt: skip
+    for row in range(tokens * group):
+        token, index = first + row // group, head * group + row % group
+        if partial >= 0:
+            partial_stats[partial, index, 0], partial_stats[partial, index, 1] = stats[0, row], stats[1, row]
+            for d in range(head_dim):
+                partial_sums[partial, index, d] = sums[row, d]
+        else:
+            factor = np.float32(1) / stats[1, row]
+            for d in range(head_dim):
+                out[token, index, d] = sums[row, d] * factor
 
 
 @njit(nogil=True, fastmath=REORDER, error_model="numpy")
-def merge_partials(first, count, head, partial_sums, partial_peaks, partial_norms, out):
+def merge_partials(first, count, head, partial_sums, partial_stats, out):
     """Puts the partial results of one row and head together in ``out`` [head_dim]."""
-    peak = partial_peaks[first, head]
+    peak = partial_stats[first, head, 0]
     for p in range(first + 1, first + count):
-        peak = max(peak, partial_peaks[p, head])
+        peak = max(peak, partial_stats[p, head, 0])
     norm = np.float32(0)
-    out[:] = np.float32(0)
+    for d in range(out.shape[0]):
+        out[d] = np.float32(0)
     for p in range(first, first + count):
-        weight = fast_exp(partial_peaks[p, head] - peak)
-        norm += partial_norms[p, head] * weight
+        weight = fast_exp(partial_stats[p, head, 0] - peak)
+        norm += partial_stats[p, head, 1] * weight
         for d in range(out.shape[0]):
             out[d] += partial_sums[p, head, d] * weight
     for d in range(out.shape[0]):
         out[d] /= norm
-
-
-def scratch_size(group: int, head_dim: int) -> int:
-    """float32 numbers of scratch that a thread needs for `attend_tile`."""
-    capacity = TILE_TOKENS * group
-    return capacity * (2 * head_dim + 3) + MAX_QUERIES * (CHUNK + 8) + 2 * CHUNK * head_dim

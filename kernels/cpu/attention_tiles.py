@@ -31,12 +31,12 @@ def four_sums(emitter: Emitter, vectors):
     """The sums of four vectors of eight, as one vector of four."""
     builder = emitter.builder
 
-    def pick(a, b, lanes):
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 4), lanes))
+    def pick(pair, lanes):
+        return builder.shuffle_vector(pair[0], pair[1], ir.Constant(ir.VectorType(I32, 4), lanes))
 
-    fours = [builder.fadd(pick(v, v, [0, 1, 2, 3]), pick(v, v, [4, 5, 6, 7])) for v in vectors]
-    pairs = [builder.fadd(pick(a, b, [0, 4, 1, 5]), pick(a, b, [2, 6, 3, 7])) for a, b in (fours[:2], fours[2:])]
-    return builder.fadd(pick(*pairs, [0, 1, 4, 5]), pick(*pairs, [2, 3, 6, 7]))
+    fours = [builder.fadd(pick((v, v), [0, 1, 2, 3]), pick((v, v), [4, 5, 6, 7])) for v in vectors]
+    pairs = [builder.fadd(pick(two, [0, 4, 1, 5]), pick(two, [2, 6, 3, 7])) for two in (fours[:2], fours[2:])]
+    return builder.fadd(pick(pairs, [0, 1, 4, 5]), pick(pairs, [2, 3, 6, 7]))
 
 
 def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
@@ -54,11 +54,7 @@ def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
     groups = builder.udiv(builder.add(count, I64(SLOTS - 1)), I64(SLOTS))
     with cgutils.for_range(builder, groups, intp=I64) as group:
         first = builder.mul(group.index, I64(SLOTS))
-        lines = []
-        for slot in range(SLOTS):
-            index = builder.add(first, I64(slot))
-            index = builder.select(builder.icmp_unsigned("<", index, last), index, last)
-            lines.append(builder.add(keys, builder.mul(index, key_stride)))
+        lines = slot_lines(emitter, keys, key_stride, first, SLOTS, last)
         for place in (place for row in sums for place in row):
             builder.store(ir.Constant(VECTOR, None), place)
         with cgutils.for_range(builder, builder.udiv(head_dim, I64(WIDTH)), intp=I64) as part:
@@ -74,7 +70,7 @@ def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
             four = four_sums(emitter, [builder.load(place) for place in sums[row]])
             address = builder.add(out, builder.mul(out_stride, I64(row)))
             address = builder.add(address, builder.mul(first, I64(4)))
-            builder.store(four, builder.inttoptr(address, four.type.as_pointer()), align=4)
+            builder.store(four, builder.inttoptr(address, ir.VectorType(FLOAT, SLOTS).as_pointer()), align=4)
     builder.ret_void()
 
 
@@ -127,19 +123,71 @@ def emit_value_columns(emitter: Emitter, arguments, queries: int, bf16: bool, fi
             builder.store(builder.load(place), builder.inttoptr(target, VECTOR.as_pointer()), align=4)
 
 
+def transpose_tile(module: ir.Module, name: str, bf16: bool) -> None:
+    """Defines ``name(keys, key_stride, count, head_dim, out)``: keys as float32 panels of 16 slots.
+
+    ``out`` is [slots / 16, head_dim, 16]; slots from ``count`` on to the next multiple of 8 repeat the last key.
+    """
+    emitter, arguments = define(module, name, 5)
+    keys, key_stride, count, head_dim, out = arguments
+    builder = emitter.builder
+    last = builder.sub(count, I64(1))
+    groups = builder.udiv(builder.add(count, I64(WIDTH - 1)), I64(WIDTH))
+    with cgutils.for_range(builder, groups, intp=I64) as group:
+        lines = slot_lines(emitter, keys, key_stride, builder.mul(group.index, I64(WIDTH)), WIDTH, last)
+        panel = builder.mul(builder.mul(builder.udiv(group.index, I64(2)), head_dim), I64(64))
+        panel = builder.add(builder.add(out, panel), builder.mul(builder.urem(group.index, I64(2)), I64(4 * WIDTH)))
+        with cgutils.for_range(builder, builder.udiv(head_dim, I64(WIDTH)), intp=I64) as part:
+            at_key = builder.mul(part.index, I64(WIDTH * (2 if bf16 else 4)))
+            rows = [numbers(emitter, builder.add(line, at_key), bf16) for line in lines]
+            target = builder.add(panel, builder.mul(part.index, I64(64 * WIDTH)))
+            for index, column in enumerate(transposed(emitter, rows)):
+                place = builder.inttoptr(emitter.offset(target, 64 * index), VECTOR.as_pointer())
+                builder.store(column, place, align=4)
+    builder.ret_void()
+
+
+def transposed(emitter: Emitter, rows):
+    """Eight vectors of eight, rows and columns exchanged: three rounds that interleave a vector and its fourth next."""
+    low = ir.Constant(ir.VectorType(I32, WIDTH), [0, 8, 1, 9, 2, 10, 3, 11])
+    high = ir.Constant(ir.VectorType(I32, WIDTH), [4, 12, 5, 13, 6, 14, 7, 15])
+    for _ in range(3):
+        pairs = [(rows[i], rows[i + 4]) for i in range(4)]
+        rows = [emitter.builder.shuffle_vector(a, b, mask) for a, b in pairs for mask in (low, high)]
+    return rows
+
+
+def slot_lines(emitter: Emitter, keys, key_stride, first, count: int, last):
+    """Addresses of ``count`` neighbouring keys; past the last one, the last one again."""
+    builder = emitter.builder
+    lines = []
+    for slot in range(count):
+        index = builder.add(first, I64(slot))
+        index = builder.select(builder.icmp_unsigned("<", index, last), index, last)
+        lines.append(builder.add(keys, builder.mul(index, key_stride)))
+    return lines
+
+
 def attention_tile_names() -> list[str]:
-    """Names of the attention tiles: scores, then values; each float32, then bfloat16; each for 1 to 3 queries."""
-    return [
+    """Names of the attention tiles: scores, then values; each float32, then bfloat16; each for 1 to 3 queries.
+
+    Then those that transpose keys.
+    """
+    tiles = [
         f"{operation}_{kind}_{queries}"
         for operation in ("scores", "values")
         for kind in ("f32", "bf16")
         for queries in range(1, MAX_QUERIES + 1)
     ]
+    return [*tiles, "transpose_f32", "transpose_bf16"]
 
 
 def define_attention_tiles(module: ir.Module) -> None:
     """Defines all attention tiles."""
     for name in attention_tile_names():
-        operation, kind, queries = name.split("_")
-        emit = score_tile if operation == "scores" else value_tile
-        emit(module, name, int(queries), kind == "bf16")
+        operation, kind, *queries = name.split("_")
+        if operation == "transpose":
+            transpose_tile(module, name, kind == "bf16")
+        else:
+            emit = score_tile if operation == "scores" else value_tile
+            emit(module, name, int(queries[0]), kind == "bf16")

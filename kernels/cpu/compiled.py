@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import numba
 from llvmlite import binding
-from numba import types
+from numba import config, types
 
 from . import attention, step
 from .machine_code import TileCode, build_object, load_object
@@ -23,13 +25,15 @@ from .machine_code import TileCode, build_object, load_object
 VECTOR_64, VECTOR_32 = types.int64[::1], types.int32[::1]
 FLOATS = tuple(types.Array(types.float32, axes, "C") for axes in range(4))
 INTS_32, INTS_64 = types.int32[:, ::1], types.int64[:, ::1]
+TILES_FILE = "tiles.o"
 PLAN = (VECTOR_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32)
 STEP = (
     types.int64, types.int64, VECTOR_64, VECTOR_64, types.float32, types.float32,
     INTS_64, INTS_64, FLOATS[2], FLOATS[2], FLOATS[2],
     VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
     FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], types.int16[:, ::1], FLOATS[3],
-    FLOATS[3], FLOATS[2], FLOATS[2], FLOATS[2], VECTOR_64, VECTOR_64, FLOATS[2], FLOATS[3],
+    FLOATS[3], FLOATS[3], FLOATS[2], VECTOR_64, VECTOR_64,
+    FLOATS[3], FLOATS[3], FLOATS[3], INTS_32, FLOATS[3], FLOATS[3], FLOATS[3],
 )  # fmt: skip
 
 
@@ -59,13 +63,13 @@ def sources_hash() -> str:
 
 
 def cache_folder(base: Path, version: str) -> Path:
-    """The folder of this version's compiled kernels under the user's cache folder ``base``."""
-    return base / "kernels" / f"{version}-{sources_hash()}"
+    """The folder of this version's kernels for this processor, under the user's cache folder ``base``."""
+    return base / "kernels" / f"{version}-{sources_hash()}-{processor_hash()}"
 
 
 def is_cached(folder: Path) -> bool:
-    """Whether an earlier start has left compiled kernels for this processor (as far as their names tell)."""
-    return any(folder.rglob("*decoder_step*.nbc")) if folder.is_dir() else False
+    """Whether an earlier start has left all compiled kernels (as far as their names tell)."""
+    return (folder / TILES_FILE).is_file() and any(folder.rglob("*decoder_step*.nbc"))
 
 
 def prepare_folder(folder: Path) -> str | None:
@@ -83,12 +87,12 @@ def prepare_folder(folder: Path) -> str | None:
 @contextmanager
 def numba_cache_in(folder: Path):
     """Numba's cache setting, put back afterwards: it belongs to the whole process."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
+    before = getattr(config, "CACHE_DIR", "")
+    config.CACHE_DIR = str(folder)  # pyright: ignore[reportAttributeAccessIssue]
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def compile_functions(folder: Path | None) -> CompiledFunctions:
@@ -109,7 +113,7 @@ def load_tiles(folder: Path | None) -> TileCode:
     """The tiles' machine code from ``folder``, built first when it is not there."""
     if folder is None:
         return load_object(build_object())
-    file = folder / f"tiles-{processor_hash()}.o"
+    file = folder / TILES_FILE
     if not file.is_file():
         part = file.with_suffix(f".{os.getpid()}")
         part.write_bytes(build_object())
@@ -121,3 +125,23 @@ def processor_hash() -> str:
     """Names the processor that machine code was built for."""
     text = binding.get_process_triple() + binding.get_host_cpu_name() + binding.get_host_cpu_features().flatten()
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def end_with_parent() -> None:
+    """Ends this process once its standard input closes: then nobody waits for the result."""
+    while sys.stdin.buffer.read(4096):
+        pass
+    os._exit(1)
+
+
+def main(folder: Path) -> None:
+    """Compiles everything into ``folder``, out of the way of other programs."""
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(5)
+    compile_functions(folder)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

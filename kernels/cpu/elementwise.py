@@ -1,12 +1,15 @@
-"""Row operations of a decoder on float32 activations: norms, rotary positions, activations, 16-bit inputs, cache writes.
+"""Row operations of a decoder on float32 activations: norms, rotary positions, 16-bit inputs, cache writes.
 
 All run without the interpreter's lock. Caches are given as addresses, with a flag for bfloat16.
 """
 
+# pyright: reportCallIssue=false
+# (pyright sees an intrinsic's typing context as one more argument)
+
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
+from numba import carray, njit  # pyright: ignore[reportPrivateImportUsage]
 
 from .primitives import fast_exp, from_bf16, pointer, to_bf16
 

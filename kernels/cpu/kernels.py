@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
 import torch
 
-from ..interface import DecoderShape, DecoderWeights
+from ..interface import DecoderProgram, DecoderShape, DecoderWeights
 from ..reference import ReferenceKernels
 from .attention_tiles import WIDTH
 from .compiled import CompiledFunctions, cache_folder, compile_functions, is_cached, prepare_folder
 from .program import CpuProgram
 from .threads import Team, default_threads
 from .tiles import FEATURES
+
+log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _functions: dict[Path, Future[CompiledFunctions]] = {}
@@ -24,33 +30,51 @@ _teams: dict[int, Team] = {}
 def shared_team(threads: int) -> Team:
     """The process's team of this size: engines in one process take turns on it."""
     with _lock:
-        return _teams.setdefault(threads, Team(threads)) if threads not in _teams else _teams[threads]
+        if threads not in _teams:
+            _teams[threads] = Team(threads)
+        return _teams[threads]
 
 
 def compiled_functions(folder: Path, writable: bool) -> Future[CompiledFunctions]:
-    """The compiled functions: at once when ``folder`` has them, else from a thread that compiles them."""
+    """The compiled functions: at once when ``folder`` has them, else from the background."""
     with _lock:
         known = _functions.get(folder)
-        if known is not None:
+        if known is not None and not (known.done() and known.exception()):
             return known
         future = _functions[folder] = Future()
     if writable and is_cached(folder):
-        finish(future, lambda: compile_functions(folder))
+        settle(future, lambda: compile_functions(folder))
+    elif writable:
+        settle_later(future, lambda: compile_apart(folder), "pagedchat-compile")
     else:
-        run_in_background(future, lambda: compile_functions(folder if writable else None), "pagedchat-compile")
+        settle_later(future, lambda: compile_functions(None), "pagedchat-compile")
     return future
 
 
-def run_in_background(future: Future, work, name: str) -> None:
+def compile_apart(folder: Path) -> CompiledFunctions:
+    """Compiles in a process of its own, which leaves this one's interpreter free to serve, then loads the result.
+
+    The process ends when this one does: its standard input closes.
+    """
+    command = [sys.executable, "-m", f"{__package__}.compiled", str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    complaint = process.stderr.read().decode(errors="replace").strip()
+    if process.wait() != 0:
+        log.warning("Compiling the kernels in another process failed, trying in this one: %s", complaint[-2000:])
+    return compile_functions(folder)
+
+
+def settle_later(future: Future, work: Callable[[], object], name: str) -> None:
     """Settles ``future`` with what ``work`` gives, from a thread of its own."""
-    threading.Thread(target=finish, args=(future, work), name=name, daemon=True).start()
+    threading.Thread(target=settle, args=(future, work), name=name, daemon=True).start()
 
 
-def finish(future: Future, work) -> None:
+def settle(future: Future, work: Callable[[], object]) -> None:
     """Settles ``future`` with the result of ``work`` or with its error."""
     try:
         future.set_result(work())
-    except BaseException as error:
+    except Exception as error:
         future.set_exception(error)
 
 
@@ -66,7 +90,7 @@ class CpuKernels(ReferenceKernels):
         self.folder = cache_folder(cache, version)
         self.unwritable = prepare_folder(self.folder)
         self.threads = threads or default_threads()
-        self._program: Future[CpuProgram] | None = None
+        self._program: Future[DecoderProgram] | None = None
         self._refusal = "no model is loaded"
 
     @property
@@ -96,7 +120,9 @@ class CpuKernels(ReferenceKernels):
         error = self._program.exception() if self._program is not None and self._program.done() else None
         return None if error is None else f"{type(error).__name__}: {error}"
 
-    def fuse(self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor) -> Future[CpuProgram] | None:
+    def fuse(
+        self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor
+    ) -> Future[DecoderProgram] | None:
         """See `Kernels.fuse`. None for head sizes that are no multiple of 8."""
         if shape.head_dim % WIDTH:
             self._refusal = f"the compiled kernels need a head size in multiples of {WIDTH}, not {shape.head_dim}"
@@ -104,11 +130,11 @@ class CpuKernels(ReferenceKernels):
         functions = compiled_functions(self.folder, self.unwritable is None)
         self._program = program = Future()
 
-        def build() -> CpuProgram:
+        def build() -> DecoderProgram:
             return CpuProgram(shape, weights, kv_cache, shared_team(self.threads), functions.result())
 
         if functions.done():
-            finish(program, build)
+            settle(program, build)
         else:
-            run_in_background(program, build, "pagedchat-pack")
+            settle_later(program, build, "pagedchat-pack")
         return program

@@ -4,12 +4,15 @@ A *segment* is one packed matrix: int64 [kind, address, rows, columns, first out
 A *product* is a run of segments that read the same input and write one output, side by side.
 """
 
+# pyright: reportCallIssue=false
+# (pyright sees an intrinsic's typing context as one more argument)
+
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
+from numba import carray, njit  # pyright: ignore[reportPrivateImportUsage]
 
-from .primitives import atomic_add, call_6, call_7, from_bf16, half_at, pointer
+from .primitives import atomic_add, call_8, call_9, from_bf16, half_at, pointer
 from .tiles import MAX_TILE_ROWS, PANEL, Q4_BLOCK_BYTES, Q8_BLOCK_BYTES, TILE_KINDS
 
 Q4, Q8, F32, BF16, F16 = range(len(TILE_KINDS))
@@ -37,24 +40,25 @@ def panel_times_rows(tile_code, segment, panel, first, count, x, codes, factors,
     column = segment[OFFSET] + panel * PANEL
     tiles = (count + MAX_TILE_ROWS - 1) // MAX_TILE_ROWS
     size = (count + tiles - 1) // tiles
-    target = buffer.ctypes.data
     row = first
     while row < first + count:
         rows = min(size, first + count - row)
+        target, line, add = out[row:].ctypes.data + 4 * column, out.strides[0], 1 if accumulate else 0
+        if lanes < PANEL:
+            target, line, add = buffer.ctypes.data, buffer.strides[0], 0
         tile = tile_code[kind * MAX_TILE_ROWS + rows - 1]
-        if kind == Q4 or kind == Q8:
+        if kind <= Q8:
             inputs, scales = codes[row:].ctypes.data, factors[row:].ctypes.data
-            call_7(tile, (weights, inputs, codes.strides[0], scales, factors.strides[0], columns // 32, target))
+            blocks, stride = columns // 32, factors.strides[0]
+            call_9(tile, (weights, inputs, codes.strides[0], scales, stride, blocks, target, line, add))
         else:
             step = PANEL * 4 if kind == F32 else PANEL * 2
-            call_6(tile, (weights, step, x[row:].ctypes.data, x.strides[0], columns, target))
-        for r in range(rows):
-            if accumulate:
+            call_8(tile, (weights, step, x[row:].ctypes.data, x.strides[0], columns, target, line, add))
+        if lanes < PANEL:
+            for r in range(rows):
                 for lane in range(lanes):
-                    out[row + r, column + lane] += buffer[r, lane]
-            else:
-                for lane in range(lanes):
-                    out[row + r, column + lane] = buffer[r, lane]
+                    before = out[row + r, column + lane] if accumulate else np.float32(0)
+                    out[row + r, column + lane] = before + buffer[r, lane]
         row += rows
     if segment[BIAS] != 0:
         bias = carray(pointer(segment[BIAS] + 4 * panel * PANEL), lanes, np.float32)

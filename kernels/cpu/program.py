@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..interface import AttentionBatch, DecoderShape, DecoderWeights, Weight
-from .attention import scratch_size
+from .attention import CHUNK, TILE_TOKENS
 from .compiled import CompiledFunctions
 from .pack import PackedMatrix, pack
 from .products import Q4, Q8
@@ -110,11 +110,12 @@ class CpuProgram:
             scratch.counters[:] = 0
             rows = batch.num_tokens
             self.team.run(
-                self.functions.decoder_step, self.functions.tile_code.addresses, self._dims, np.float32(self.shape.eps), np.float32(self.shape.scale),
+                self.functions.decoder_step, self.functions.tile_code.addresses, self._dims,
+                np.float32(self.shape.eps), np.float32(self.shape.scale),
                 self._segments, self._products, self._norms, self._cos, self._sin,
                 own(token_ids, np.int64), positions, own(batch.slot_mapping, np.int64), tables, tiles, merges,
                 scratch.all_rows[:rows], own(sample_rows, np.int64), *(part[:rows] for part in scratch.rows),
-                *scratch.partials, logits, scratch.counters, scratch.state, scratch.scratches, scratch.buffers,
+                *scratch.partials, logits, scratch.counters, scratch.state, *scratch.threads,
             )  # fmt: skip
         return logits
 
@@ -142,9 +143,16 @@ class StepScratch:
         self.merges = np.empty((64, 3), np.int32)
         self.counters = np.zeros(COUNTERS_A_PRODUCT * (4 * shape.num_layers + 1), np.int64)
         self.state = np.zeros(16, np.int64)
-        group = shape.num_heads // shape.num_kv_heads
-        self.scratches = np.zeros((threads, scratch_size(group, shape.head_dim)), np.float32)
-        self.buffers = np.zeros((threads, MAX_TILE_ROWS, PANEL), np.float32)
+        queries = TILE_TOKENS * shape.num_heads // shape.num_kv_heads
+        self.threads = (
+            np.zeros((threads, queries, shape.head_dim), np.float32),
+            np.zeros((threads, queries, shape.head_dim), np.float32),
+            np.zeros((threads, 2, queries), np.float32),
+            np.zeros((threads, queries), np.int32),
+            np.zeros((threads, MAX_TILE_ROWS, CHUNK + PANEL), np.float32),
+            np.zeros((threads, 3, CHUNK * shape.head_dim), np.float32),
+            np.zeros((threads, MAX_TILE_ROWS, PANEL), np.float32),
+        )
         self.partials: list[np.ndarray] = []
         self.reserve(16)
         self.reserve_partials(64)
@@ -170,8 +178,7 @@ class StepScratch:
         heads, head_dim = self.shape.num_heads, self.shape.head_dim
         self.partials = [
             np.empty((partials, heads, head_dim), np.float32),
-            np.empty((partials, heads), np.float32),
-            np.empty((partials, heads), np.float32),
+            np.empty((partials, heads, 2), np.float32),
         ]
 
 

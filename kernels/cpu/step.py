@@ -1,5 +1,8 @@
 """One step of a whole decoder, run by all threads of a team side by side, with a barrier between its stages."""
 
+# pyright: reportCallIssue=false
+# (pyright sees an intrinsic's typing context as one more argument)
+
 from __future__ import annotations
 
 from numba import njit
@@ -45,14 +48,16 @@ def rotate_and_store(thread, threads, qkv, dims, layer_keys, layer_values, posit
 
 @njit(nogil=True, error_model="numpy")
 def attend_tiles(
-    tile_code, counter, tiles, dims, scale, query, positions, block_tables, layer_keys, layer_values,
-    partial_sums, partial_peaks, partial_norms, out, scratch,
+    thread, tile_code, counter, tiles, dims, scale, query, positions, block_tables, layer_keys, layer_values,
+    partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
 ):  # fmt: skip
     """This thread's share of all tiles and KV heads."""
     kv_heads, head_dim, block_size = dims[KV_HEADS], dims[HEAD_DIM], dims[BLOCK_SIZE]
     group = dims[HEADS] // kv_heads
     bf16 = dims[BF16_CACHE] != 0
     head_stride = block_size * head_dim * (2 if bf16 else 4)
+    own_q, own_sums, own_stats = q[thread], sums[thread], stats[thread]
+    own_limits, own_scores, own_unpacked = limits[thread], scores[thread], unpacked[thread]
     while True:
         item = atomic_add(counter, 1)
         if item >= tiles.shape[0] * kv_heads:
@@ -61,16 +66,17 @@ def attend_tiles(
         attend_tile(
             tile_code, tile, head, group, query, scale, positions, block_tables[tile[SEQUENCE]],
             layer_keys + head * head_stride, layer_values + head * head_stride, kv_heads * head_stride,
-            block_size, bf16, partial_sums, partial_peaks, partial_norms, out, scratch,
+            block_size, bf16, partial_sums, partial_stats, out,
+            own_q, own_sums, own_stats, own_limits, own_scores, own_unpacked,
         )  # fmt: skip
 
 
 @njit(nogil=True, error_model="numpy")
-def merge_rows(thread, threads, merges, heads, partial_sums, partial_peaks, partial_norms, out):
+def merge_rows(thread, threads, merges, heads, partial_sums, partial_stats, out):
     """Merges this thread's share of the contexts that were split."""
     for index in range(thread, merges.shape[0] * heads, threads):
         merge, head = merges[index // heads], index % heads
-        merge_partials(merge[1], merge[2], head, partial_sums, partial_peaks, partial_norms, out[merge[0], head])
+        merge_partials(merge[1], merge[2], head, partial_sums, partial_stats, out[merge[0], head])
 
 
 @njit(nogil=True, error_model="numpy")
@@ -103,7 +109,8 @@ def decoder_step(
     thread, threads, tile_code, dims, eps, scale, segments, products, norms, cos, sin,
     token_ids, positions, slots, block_tables, tiles, merges, all_rows, sample_rows,
     residual, normed, qkv, attended, gate_up, activated, codes, factors,
-    partial_sums, partial_peaks, partial_norms, logits, counters, state, scratches, buffers,
+    partial_sums, partial_stats, logits, counters, state,
+    q, sums, stats, limits, scores, unpacked, buffers,
 ):  # fmt: skip
     """All layers for the rows of one step; every thread of the team calls it with the same arrays.
 
@@ -111,7 +118,7 @@ def decoder_step(
     place for all products keeps the compiled code small.) ``counters`` int64 starts at zero and ``state`` is a
     barrier's memory; see `program.CpuProgram` for the other arrays.
     """
-    scratch, buffer = scratches[thread], buffers[thread]
+    buffer = buffers[thread]
     rows, heads, kv_heads, head_dim = token_ids.shape[0], dims[HEADS], dims[KV_HEADS], dims[HEAD_DIM]
     gate, layers = state.ctypes.data, dims[LAYERS]
     half_layer = dims[NUM_BLOCKS] * kv_heads * dims[BLOCK_SIZE] * head_dim * (2 if dims[BF16_CACHE] else 4)
@@ -131,12 +138,12 @@ def decoder_step(
             rotate_and_store(thread, threads, qkv, dims, keys, values, positions, slots, cos, sin)
             barrier(gate, threads)
             attend_tiles(
-                tile_code, counter + 8, tiles, dims, scale, query, positions, block_tables, keys, values,
-                partial_sums, partial_peaks, partial_norms, out, scratch,
+                thread, tile_code, counter + 8, tiles, dims, scale, query, positions, block_tables, keys, values,
+                partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
             )  # fmt: skip
             barrier(gate, threads)
             if merges.shape[0] > 0:
-                merge_rows(thread, threads, merges, heads, partial_sums, partial_peaks, partial_norms, out)
+                merge_rows(thread, threads, merges, heads, partial_sums, partial_stats, out)
                 barrier(gate, threads)
             if needs_codes:
                 quantize_rows(thread, threads, attended, codes, factors)
@@ -153,6 +160,6 @@ def decoder_step(
         barrier(gate, threads)
         first = products[index, FIRST_SEGMENT]
         parts = segments[first : first + products[index, SEGMENTS]]
-        accumulate = which == OUTPUT or which == DOWN
+        accumulate = which % 2 == 1  # output and down projections add to the residual
         product(tile_code, threads, counter, parts, count, source, codes, factors, target, accumulate, buffer)
         barrier(gate, threads)

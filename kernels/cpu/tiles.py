@@ -35,7 +35,7 @@ HALF, FLOAT = ir.HalfType(), ir.FloatType()
 
 def host_features() -> frozenset[str]:
     """Instruction sets that the code may name; none when Numba was told to build for another processor."""
-    if config.CPU_NAME or config.CPU_FEATURES:
+    if getattr(config, "CPU_NAME", None) or getattr(config, "CPU_FEATURES", None):
         return frozenset()
     return frozenset(name for name, there in binding.get_host_cpu_features().items() if there)
 
@@ -102,15 +102,16 @@ class Emitter:
 
 
 def quantized_tile(module: ir.Module, name: str, rows: int, block_bytes: int, emit_block) -> None:
-    """Defines ``name(weights, x, x_stride, scales, scales_stride, blocks, out)``: one panel times ``rows`` inputs.
+    """Defines ``name(weights, x, x_stride, scales, scales_stride, blocks, out, out_stride, add)``.
 
-    All arguments are int64: addresses, strides in bytes and the number of 32-column blocks. ``x`` points to int16
-    rows, ``scales`` to float32 pairs (scale, scaled sum) for each block, ``out`` to float32 [rows, 16].
+    One panel times ``rows`` inputs. All arguments are int64: addresses, strides in bytes and the number of 32-column
+    blocks. ``x`` points to int16 rows, ``scales`` to float32 pairs (scale, scaled sum) for each block, ``out`` to
+    float32 rows whose 16 numbers are set, or added to where ``add`` is not 0.
     """
-    emitter, arguments = define(module, name, 7)
-    weights, x, x_stride, scales, scales_stride, blocks, out = arguments
+    emitter, arguments = define(module, name, 9)
+    weights, x, x_stride, scales, scales_stride, blocks, *target = arguments
     builder = emitter.builder
-    sums = zero_sums(emitter, rows)
+    sums = first_sums(emitter, rows, *target)
     with cgutils.for_range(builder, blocks, intp=I64) as loop:
         block = builder.add(weights, builder.mul(loop.index, I64(block_bytes)))
         inputs, factors = [], []
@@ -120,7 +121,7 @@ def quantized_tile(module: ir.Module, name: str, rows: int, block_bytes: int, em
             line = builder.add(scales, builder.mul(scales_stride, I64(row)))
             factors.append(builder.add(line, builder.mul(loop.index, I64(8))))
         emit_block(emitter, block, inputs, factors, sums)
-    store_sums(emitter, sums, out)
+    store_sums(emitter, sums, *target[:2])
     builder.ret_void()
 
 
@@ -130,23 +131,38 @@ def define(module: ir.Module, name: str, count: int):
     return Emitter(ir.IRBuilder(function.append_basic_block())), function.args
 
 
-def zero_sums(emitter: Emitter, rows: int):
-    """Places [rows][vectors] for the sums of a tile, all zero; LLVM keeps them in registers."""
+def first_sums(emitter: Emitter, rows: int, out, out_stride, add):
+    """Places [rows][vectors] for the sums of a tile, zero or what ``out`` holds; LLVM keeps them in registers."""
+    builder = emitter.builder
     vector = ir.VectorType(FLOAT, LANES)
-    sums = [[cgutils.alloca_once(emitter.builder, vector) for _ in range(VECTORS)] for _ in range(rows)]
-    for place in (place for row in sums for place in row):
-        emitter.builder.store(ir.Constant(vector, None), place)
+    sums = [[cgutils.alloca_once(builder, vector) for _ in range(VECTORS)] for _ in range(rows)]
+    with builder.if_else(builder.icmp_unsigned("!=", add, I64(0))) as (then, otherwise):
+        with then:
+            for row, part, place in places_of(sums):
+                builder.store(emitter.load(target_address(emitter, out, out_stride, row, part), vector, align=4), place)
+        with otherwise:
+            for _, _, place in places_of(sums):
+                builder.store(ir.Constant(vector, None), place)
     return sums
 
 
-def store_sums(emitter: Emitter, sums, out) -> None:
-    """Writes the registers of a tile to float32 [rows, 16]."""
+def places_of(sums):
+    """(row, part, place) of every vector of a tile's sums."""
+    return [(row, part, place) for row, parts in enumerate(sums) for part, place in enumerate(parts)]
+
+
+def target_address(emitter: Emitter, out, out_stride, row: int, part: int):
+    """Address of one vector of a tile's result."""
+    line = emitter.builder.add(out, emitter.builder.mul(out_stride, I64(row)))
+    return emitter.offset(line, 4 * part * LANES)
+
+
+def store_sums(emitter: Emitter, sums, out, out_stride) -> None:
+    """Writes the registers of a tile to its rows."""
     builder = emitter.builder
-    for row, places in enumerate(sums):
-        for part, place in enumerate(places):
-            address = emitter.offset(out, 4 * (row * PANEL + part * LANES))
-            target = builder.inttoptr(address, place.type)
-            builder.store(builder.load(place), target, align=4)
+    for row, part, place in places_of(sums):
+        address = target_address(emitter, out, out_stride, row, part)
+        builder.store(builder.load(place), builder.inttoptr(address, place.type), align=4)
 
 
 def input_pair(emitter: Emitter, line, pair: int):
@@ -220,14 +236,15 @@ def scaled_total(emitter: Emitter, total, factor):
 
 
 def float_tile(module: ir.Module, name: str, rows: int, kind: str) -> None:
-    """Defines ``name(weights, stride, x, x_stride, columns, out)``: 16 lanes of float weights times ``rows`` inputs.
+    """Defines ``name(weights, stride, x, x_stride, columns, out, out_stride, add)``.
 
-    ``stride`` is the distance in bytes from one column's 16 weights to the next, ``x`` points to float32 rows.
+    16 lanes of float weights times ``rows`` inputs. ``stride`` is the distance in bytes from one column's 16 weights
+    to the next, ``x`` points to float32 rows; for the others see `quantized_tile`.
     """
-    emitter, arguments = define(module, name, 6)
-    weights, stride, x, x_stride, columns, out = arguments
+    emitter, arguments = define(module, name, 8)
+    weights, stride, x, x_stride, columns, *target = arguments
     builder = emitter.builder
-    sums = zero_sums(emitter, rows)
+    sums = first_sums(emitter, rows, *target)
     with cgutils.for_range(builder, columns, intp=I64) as loop:
         column = builder.add(weights, builder.mul(loop.index, stride))
         parts = [float_lanes(emitter, column, part, kind) for part in range(VECTORS)]
@@ -238,7 +255,7 @@ def float_tile(module: ir.Module, name: str, rows: int, kind: str) -> None:
             for part, weight in enumerate(parts):
                 total = emitter.multiply_add(weight, value, builder.load(sums[row][part]))
                 builder.store(total, sums[row][part])
-    store_sums(emitter, sums, out)
+    store_sums(emitter, sums, *target[:2])
     builder.ret_void()
 
 
