@@ -8,8 +8,9 @@ from typing import Any
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from .connection import Connection, status_view
+from .views import View
 
-View = dict[str, Any]
+PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
 Call = Callable[[Connection, View], Awaitable[Any]]
 CALLS: dict[str, Call] = {}
 
@@ -98,9 +99,6 @@ async def settings(connection: Connection, frame: View) -> View:
         if change:
             changes["params"] = {name: change[name] for name in PARAMS if name in change}
     return {**await service.update_settings(session_id, **changes), "info": connection.hub.client.status.info}
-
-
-PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
 
 
 @call

@@ -14,7 +14,7 @@ import orjson
 
 from ..engine.errors import PagedChatError
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .views import finished_message, growing_message, patch, stamp
+from .views import View, finished_message, growing_message, patch, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 WINDOW = 120
 """Messages of a branch that are sent at first; earlier ones come when asked for."""
-
-View = dict[str, Any]
 
 
 class Connection:
@@ -35,11 +33,10 @@ class Connection:
         panel: whether its KV panel is open.
     """
 
-    def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]], close: Callable[[], None]) -> None:
+    def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]]) -> None:
         self.hub = hub
         self.session_id: str | None = None
         self.panel = False
-        self.close = close
         self._send = send
         self._out: deque[View] = deque()
         self._wake = asyncio.Event()

@@ -15,6 +15,7 @@ from ..engine.status import EngineStatus
 from .kv_feed import KvFeed
 from .reply_rate import ReplyRate
 from .reply_render import ReplyRender
+from .views import View
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -24,8 +25,6 @@ RENDERS_PER_S = 15
 COST_SHARE = 8
 """A reply whose render takes t seconds is rendered every 8 t seconds at most."""
 NUM_HUES = 6
-
-View = dict[str, Any]
 
 
 class Hub:
@@ -74,11 +73,6 @@ class Hub:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def close_all(self) -> None:
-        """End every connection; used when the server shuts down."""
-        for connection in list(self._connections):
-            connection.close()
 
     # -- what a page asks for ---------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 GATHER_S = 0.1
+_EVENT_FIELDS = ("seq", "type", "blocks", "ref_counts", "states", "num_tokens")
 CALM_S = 0.6
 LONGEST_BACKLOG = 4_000
 """Events a slow page may be behind; beyond that it gets a new snapshot instead."""
@@ -74,8 +75,9 @@ class KvFeed:
         }
 
     def _on_events(self, events: list[dict[str, Any]]) -> None:
+        told = [page_event(event) for event in events]
         for connection in self._followers:
-            connection.note_kv(events)
+            connection.note_kv(told)
         self._touched.update(event["labels"].get("session", "") for event in events if event.get("labels"))
         self._news.set()
 
@@ -112,6 +114,13 @@ def compact_snapshot(snapshot: dict[str, Any]) -> dict[str, Any]:
     blocks = snapshot["blocks"]
     held = [(block["id"], block["ref_count"], block["owners"]) for block in blocks if block["ref_count"]]
     return {**head, "states": "".join(block["state"][0] for block in blocks), "held": held}
+
+
+def page_event(event: dict[str, Any]) -> dict[str, Any]:
+    """An event as the page needs it."""
+    kept = {name: event.get(name) for name in _EVENT_FIELDS}
+    labels = event.get("labels") or {}
+    return {**kept, "owner": labels.get("session") or event.get("request_id")}
 
 
 def table_row(row: dict[str, Any]) -> dict[str, Any]:

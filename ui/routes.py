@@ -1,4 +1,4 @@
-"""The page's own routes: its static files and its one WebSocket."""
+"""The page's own routes: its static files and its one WebSocket. Who may connect is the application's matter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 from fastapi import APIRouter, Request, Response, WebSocket
@@ -20,10 +19,10 @@ from .hub import Hub
 STATIC = Path(__file__).parent / "static"
 LARGEST_FRAME = 4 << 20
 MOST_CALLS = 32
-GOING_AWAY, REFUSED = 1001, 1008
+GOING_AWAY = 1001
 
 
-def ui_router(service: Any, client: Any, settings: Any = None) -> APIRouter:
+def ui_router(service: Any, client: Any) -> APIRouter:
     """Routes under ``/ui``.
 
     Args:
@@ -41,31 +40,20 @@ def ui_router(service: Any, client: Any, settings: Any = None) -> APIRouter:
 
     @router.websocket("/ui/ws")
     async def page_socket(socket: WebSocket) -> None:
-        if not is_same_origin(socket):
-            await socket.close(REFUSED)
-            return
         await socket.accept()
         await _serve(socket, hub)
 
     return router
 
 
-def is_same_origin(socket: WebSocket) -> bool:
-    """Whether the page that opened the socket came from this server; programs send no Origin."""
-    origin = socket.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == socket.headers.get("host", "").lower()
-
-
 async def _serve(socket: WebSocket, hub: Hub) -> None:
     """Serve one page until it goes away or the server shuts down."""
-    leaving = asyncio.Event()
-    connection = Connection(hub, lambda data: socket.send_text(data.decode()), leaving.set)
+    connection = Connection(hub, lambda data: socket.send_text(data.decode()))
     hub.join(connection)
     shutting_down = getattr(socket.app.state, "shutting_down", None)
     work = [
         asyncio.create_task(connection.pump()),
         asyncio.create_task(_listen(socket, connection)),
-        asyncio.create_task(leaving.wait()),
     ]
     if shutting_down is not None:
         work.append(asyncio.create_task(shutting_down.wait()))

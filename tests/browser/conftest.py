@@ -15,7 +15,7 @@ from support.paged_client import PagedFakeClient
 expect.set_options(timeout=15_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     assert Path(CHROMIUM).exists(), f"these tests need a Chromium at {CHROMIUM}"
     with sync_playwright() as playwright:

@@ -126,6 +126,6 @@ def test_a_dying_engine_interrupts_the_reply_and_says_so(
     server.call(server.client.die, "The engine stopped: out of memory.")
     expect(reply).to_have_attribute("data-status", "interrupted")
     expect(reply).to_contain_text("out of memory")
-    expect(chat.page.locator("#pc-banner")).to_contain_text("starting again")
+    expect(chat.page.locator("#pc-banner")).to_contain_text("Starting the engine again")
     server.call(server.client.set_status, "ready")
     expect(chat.page.locator("#pc-banner")).to_be_hidden()

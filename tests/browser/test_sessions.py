@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -149,12 +150,13 @@ def test_search_filters_the_list_by_title(chat: PageDriver) -> None:
 
 
 def test_a_running_chat_is_marked_in_the_list(chat: PageDriver, server: PageServer) -> None:
-    server.client.replies, server.client.delay_s = ("words " * 20,), 0.01
+    server.client.gate = gate = asyncio.Event()
     chat.send("Mark me")
     running = chat.session_id
     expect(row(chat, running).locator(".live")).to_be_visible()
     chat.new_chat()
     expect(row(chat, running).locator(".live")).to_be_visible()
+    server.call(gate.set)
     chat.open_chat(running)
     chat.wait_done()
     expect(row(chat, running).locator(".live")).to_have_count(0)

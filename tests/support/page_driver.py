@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import ConsoleMessage, Locator, Page, expect
 
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -18,6 +18,12 @@ class PageDriver:
         self.url = url
         self.errors: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._console)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        """Warnings and errors count as errors, but for those about a server that a test has ended."""
+        if message.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in message.text:
+            self.errors.append(message.text)
 
     def goto(self, query: str = "") -> PageDriver:
         self.page.goto(self.url + "/" + query)

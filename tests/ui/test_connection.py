@@ -33,7 +33,7 @@ class FakePage:
         self.ids: list[str] = []
         self.hold = asyncio.Event()
         self.hold.set()
-        self.connection = Connection(hub, self._take, lambda: None)
+        self.connection = Connection(hub, self._take)
         self._calls = 0
         hub.join(self.connection)
         self._pump = asyncio.create_task(self.connection.pump())

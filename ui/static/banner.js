@@ -6,7 +6,7 @@ const WORDS = {
   starting: "Starting the engine",
   fetching: "Fetching the model",
   loading: "Loading the model",
-  restarting: "The engine stopped and is starting again",
+  restarting: "Starting the engine again",
   failed: "The engine could not start",
 };
 

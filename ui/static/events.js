@@ -1,6 +1,6 @@
 // The last KV events in words.
 
-import { h, refill } from "./dom.js";
+import { h } from "./dom.js";
 import { count, plural } from "./format.js";
 
 const SHOWN = 12;
@@ -13,14 +13,21 @@ export class EventStrip {
     this.list = h("ol.events");
     this.element = h("div.part", {}, h("h3", {}, "Events", this.pause), this.list);
     this.log = [];
+    this.newest = null;
+    this.list.append(h("li.none", {}, "Nothing has happened since the page was opened."));
   }
 
   show(log) {
     this.log = log;
     if (this.paused) return;
     const shown = log.slice(-SHOWN).reverse();
-    refill(this.list, String(shown[0]?.seq ?? "none"), () => shown.length
-      ? shown.map((event) => this.#line(event)) : [h("li.none", {}, "Nothing has happened since the page was opened.")]);
+    const newest = shown[0]?.seq ?? null;
+    if (newest === this.newest) return;
+    const fresh = shown.filter((event) => this.newest === null || event.seq > this.newest);
+    this.newest = newest;
+    if (fresh.length === SHOWN || !this.list.querySelector(".seq")) this.list.replaceChildren();
+    this.list.prepend(...fresh.map((event) => this.#line(event)));
+    while (this.list.childElementCount > SHOWN) this.list.lastChild.remove();
   }
 
   #toggle() {
@@ -34,8 +41,8 @@ export class EventStrip {
     return h(`li.${event.type}`, {}, h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, this.#words(event)));
   }
 
-  #words({ type, blocks, num_tokens: tokens, labels, request_id: request }) {
-    const who = labels?.session ? ` · ${this.nameOf(labels.session)}` : request ? " · API" : "";
+  #words({ type, blocks, num_tokens: tokens, owner }) {
+    const who = owner ? ` · ${this.nameOf(owner)}` : "";
     if (type === "copied") return `${blocks[0]} → ${blocks[1]}${tokens ? ` · ${plural(tokens, "token")}` : ""}${who}`;
     const what = blocks.length === 1 ? `block ${blocks[0]}` : plural(blocks.length, "block");
     const fill = type === "stored" && blocks.length === 1 && tokens ? ` · ${plural(tokens, "token")}` : "";

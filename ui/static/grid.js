@@ -4,8 +4,8 @@ import { h } from "./dom.js";
 import { count } from "./format.js";
 import { ACTIVE, CACHED, FREE, SHARED, STATE_NAMES } from "./kvmodel.js";
 
-const SIZES = [15, 13, 11, 9, 8, 7, 6, 5, 4];
-const ROOM = 270;
+const SIZES = [19, 15, 13, 11, 9, 8, 7, 6, 5, 4];
+const ROOM = 285;
 const FLASH_MS = 900;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -36,6 +36,7 @@ export class Grid {
   setBranch(blocks, owner) {
     this.branch = new Set(blocks);
     this.branchOwner = owner;
+    this.branchKey = `${owner} ${blocks.join(" ")}`;
   }
 
   flash(blocks) {
@@ -44,6 +45,7 @@ export class Grid {
     for (const block of blocks) this.flashes.set(block, until);
   }
 
+  /** Draw everything. */
   draw() {
     const { model, canvas } = this;
     const width = this.element.clientWidth;
@@ -55,6 +57,29 @@ export class Grid {
     this.colours ??= this.#colours();
     for (let block = 0; block < this.shown; block++) this.#cell(pen, block);
     this.#drawFlashes(pen);
+    this.#told();
+  }
+
+  /** Draw only what has changed, if everything else is still in its place. */
+  update() {
+    const { model } = this;
+    const plain = this.drawn === this.#place() && !this.marked.size && !this.flashes.size;
+    if (!plain || document.hidden) return this.draw();
+    const pen = this.canvas.getContext("2d");
+    for (const block of model.changed) {
+      if (block < this.shown) this.#cell(pen, block, true);
+    }
+    this.#told();
+  }
+
+  /** What decides where cells lie; equal for equal pictures of equal blocks. */
+  #place() {
+    return [this.element.clientWidth, this.model.epoch, this.model.used > this.shown, this.branchKey].join();
+  }
+
+  #told() {
+    this.model.changed.clear();
+    this.drawn = this.#place();
     this.#tell();
   }
 
@@ -84,10 +109,11 @@ export class Grid {
     };
   }
 
-  #cell(pen, block) {
+  #cell(pen, block, again = false) {
     const { model, size, colours } = this;
     const gap = size > 12 ? 3 : size > 6 ? 2 : 1;
     const x = (block % this.columns) * size, y = Math.floor(block / this.columns) * size, w = size - gap;
+    if (again) pen.clearRect(x, y, size, size);
     const state = model.state[block];
     const radius = Math.min(3, w / 4);
     pen.beginPath();
@@ -120,7 +146,7 @@ export class Grid {
     pen.roundRect(x, y, w, w, radius);
     pen.clip();
     pen.strokeStyle = this.colours.surface;
-    pen.globalAlpha = 0.62;
+    pen.globalAlpha = 0.55;
     pen.lineWidth = Math.max(1, w / 8);
     const step = Math.max(3, w / 3);
     for (let at = -w; at < w; at += step) {
@@ -132,13 +158,13 @@ export class Grid {
     pen.restore();
     if (w < 12) return;
     pen.beginPath();
-    pen.arc(x + w / 2, y + w / 2, w / 2.6, 0, 7);
+    pen.arc(x + w / 2, y + w / 2, w / 2.9, 0, 7);
     pen.fillStyle = this.colours.surface;
     pen.fill();
     pen.fillStyle = this.colours.text;
-    pen.font = `600 ${Math.round(w * 0.58)}px system-ui, sans-serif`;
+    pen.font = `700 ${Math.round(w * 0.58)}px system-ui, sans-serif`;
     pen.textAlign = "center";
-    pen.textBaseline = "central";
+    pen.textBaseline = "middle";
     pen.fillText(String(Math.min(this.model.refs[block], 99)), x + w / 2, y + w / 2 + 0.5);
   }
 

@@ -19,6 +19,7 @@ export class KvModel {
     this.used = 0;
     this.pinned = 0;
     this.log = [];
+    this.changed = new Set();
   }
 
   get loaded() {
@@ -30,6 +31,7 @@ export class KvModel {
     Object.assign(this, {
       seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved, pinned: snapshot.pinned,
       state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), counts: [0, 0, 0, 0], used: 0,
+      epoch: (this.epoch ?? 0) + 1, changed: new Set(),
     });
     for (let block = 0; block < total; block++) {
       this.state[block] = LETTERS[snapshot.states[block]];
@@ -76,6 +78,7 @@ export class KvModel {
   }
 
   #set(block, state, refs) {
+    this.changed.add(block);
     this.counts[this.state[block]]--;
     this.counts[state]++;
     this.state[block] = state;
@@ -84,8 +87,7 @@ export class KvModel {
     if (state < ACTIVE) this.owners.delete(block);
   }
 
-  #own({ type, blocks, labels, request_id }) {
-    const owner = labels?.session ?? request_id;
+  #own({ type, blocks, owner }) {
     if (!owner) return;
     if (type === "allocated" || type === "shared") for (const block of blocks) this.#count(block, owner, 1);
     else if (type === "released") for (const block of blocks) this.#count(block, owner, -1);

@@ -120,7 +120,8 @@ class Page {
     document.documentElement.dataset.engine = status.state;
     this.info = status.info ?? {};
     const { model, device, dtype, kernels, reason } = this.info;
-    this.sidebar.showModel(model ?? "No model yet", model ? `${device} · ${dtype}` : status.state,
+    const [, name, format] = model?.match(/^(.*?)[.-]((?:I?Q\d|B?F16|F32)\w*)$/) ?? [null, model, null];
+    this.sidebar.showModel(name ?? "No model yet", [format, device, dtype].filter(Boolean).join(" · ") || status.state,
       kernels ? `${model} on ${device}, ${dtype}\n${kernels} kernels: ${reason ?? ""}` : "");
     this.showSystem();
     if (status.state === "ready" && !wasReady) { this.panel.restarted(); this.composer.askProbe(); }
@@ -159,6 +160,7 @@ class Page {
     if (id === null) {
       this.session = null;
       this.chat.show([], [], { fresh: true });
+      this.panel.clearTable();
       this.changed();
     } else {
       this.showPath(frame, true);

@@ -114,13 +114,20 @@ export class Panel {
     this.redraw();
   }
 
+  /** No chat is shown. */
+  clearTable() {
+    this.table.set([], this.model.blockSize, null);
+    this.grid.setBranch([], null);
+    this.redraw();
+  }
+
   #draw() {
     if (document.hidden || !this.model.loaded) return;
-    this.grid.draw();
+    this.grid.update();
     this.events.show(this.model.log);
     this.#drawGauges();
     const { conserved } = this.model;
-    this.lamp.textContent = conserved ? "conserved" : "counts do not add up";
+    set(this.lamp, conserved ? "conserved" : "counts do not add up");
     this.lamp.classList.toggle("bad", !conserved);
   }
 

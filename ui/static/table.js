@@ -1,6 +1,7 @@
 // The block table of the shown branch: one row a logical block. Only rows that changed touch the DOM.
 
 import { h } from "./dom.js";
+import { plural } from "./format.js";
 
 export class BlockTable {
   /** `act.hover(blocks)` outlines blocks in the grid; `nameOf(owner)` says with whom a block is shared. */
@@ -57,7 +58,8 @@ export class BlockTable {
     h("td", {}, missing ? "–" : digits),
     h("td", {}, this.#fill(row, session)),
     h("td", {}, missing ? "–" : String(row.count)),
-    h("td.with", { title: others.join(", ") }, missing ? "not in the cache" : others.join(", ")));
+    h("td.with", { title: others.join(", ") }, missing ? "not in the cache" : others.length > 1
+      ? plural(others.length, "other chat") : others.join("")));
   }
 
   /** Slots as ticks: filled as far as KV is there. */
