@@ -107,10 +107,6 @@ class BlockPool:
             self.pinned.discard(block)
             self._free.appendleft(block)
 
-    def cached_blocks(self) -> list[int]:
-        """Cached blocks, least recently used first."""
-        return list(self._cached)
-
     def conserved(self, references: Iterable[int]) -> bool:
         """Whether the books balance.
 

@@ -82,8 +82,12 @@ class Engine:
         labels: dict[str, str] | None = None,
         salt: str = "",
         priority: int = 0,
+        continues: bool = False,
     ) -> None:
         """Queue a request.
+
+        Args:
+            continues: the prompt ends within a reply, so a space that the next token begins with is part of its text.
 
         Raises:
             RequestError: when it can never be served: an empty or too long prompt, an id in use, unknown tokens.
@@ -105,7 +109,7 @@ class Engine:
             priority=priority,
         )
         self._num_added += 1
-        self._replies[request_id] = Reply(request, self.tokenizer)
+        self._replies[request_id] = Reply(request, self.tokenizer, continues=continues)
         self.scheduler.add(request)
 
     def cancel(self, request_id: str) -> bool:
@@ -182,7 +186,7 @@ class Engine:
         output.text += reply.rest(reason)
         output.finish_reason = reason
         output.metrics = request.metrics
-        self.counters.note_finish(request, reason)
+        self.counters.note_finish(request)
         return output
 
     def _fail(self, plan: list[Scheduled], error: Exception) -> list[RequestOutput]:

@@ -92,7 +92,7 @@ class KVCacheManager:
         if must_copy:
             self._copy_on_write(request, tail)
         if missing > 0:
-            fresh = self._allocate(missing)
+            fresh = self.pool.allocate(missing)
             request.blocks += fresh
             request.metrics.blocks_new += missing
             self._emit("allocated", fresh, request)
@@ -200,7 +200,7 @@ class KVCacheManager:
     def _copy_on_write(self, request: Request, logical: int) -> None:
         """Replace a table entry by a private copy; the request's reference to the source lasts until `step_done`."""
         source = request.blocks[logical]
-        (target,) = self._allocate(1)
+        (target,) = self.pool.allocate(1)
         request.blocks[logical] = target
         self._copies.append((source, target))
         self._held.append(source)
@@ -209,9 +209,6 @@ class KVCacheManager:
 
     def _is_shared(self, block: int) -> bool:
         return self.pool.ref_counts[block] - self._held.count(block) > 1
-
-    def _allocate(self, count: int) -> list[int]:
-        return self.pool.allocate(count)
 
     def _evicted(self, block: int) -> None:
         parent = self.index.parent_of(block)

@@ -32,7 +32,7 @@ def load_model(config: EngineConfig) -> LoadedModel:
     """
     checkpoint = open_checkpoint(config.model)
     tokenizer = load_tokenizer(checkpoint)
-    builder = load_prompt_builder(checkpoint, tokenizer)
+    builder = load_prompt_builder(tokenizer)
 
     def size(bytes_per_block: int, model_limit: int, device: str) -> int:
         memory = device_memory(device)
@@ -47,7 +47,6 @@ def load_model(config: EngineConfig) -> LoadedModel:
         "model_path": str(checkpoint.path),
         "fingerprint": checkpoint.fingerprint,
         "sampling_defaults": dict(checkpoint.generation_defaults),
-        "kv_bytes": runner.num_blocks * runner.bytes_per_block,
         "warnings": [*checkpoint.warnings, *tokenizer.warnings],
     }
     return LoadedModel(runner, tokenizer, builder, info)

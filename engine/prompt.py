@@ -23,7 +23,6 @@ from .prompt_parts import ChatParts, Turn, join_neighbours, lay_out
 from .turns import TurnLayout
 
 if TYPE_CHECKING:
-    from .models.checkpoint import Checkpoint
     from .tokenizer import Tokenizer
 
 REMEMBERED_REPLIES = 1000
@@ -225,7 +224,7 @@ def _says_something(message: PromptMessage) -> bool:
     return bool(message.content or message.token_ids or message.role != "assistant")
 
 
-def load_prompt_builder(checkpoint: Checkpoint, tokenizer: Tokenizer) -> PromptBuilder:
-    """The prompt builder for a model, with the template that came with it."""
+def load_prompt_builder(tokenizer: Tokenizer) -> PromptBuilder:
+    """The prompt builder for a tokenizer, with the chat template that came with it."""
     source = tokenizer.chat_template
     return PromptBuilder(tokenizer, ChatTemplate(source, tokenizer.special_tokens) if source else None)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Reply:
     """Turns a request's sampled ids into text and decides when to stop."""
 
-    def __init__(self, request: Request, tokenizer: Tokenizer) -> None:
+    def __init__(self, request: Request, tokenizer: Tokenizer, *, continues: bool = False) -> None:
         self.request = request
         self._end_ids = frozenset() if request.params.ignore_eos else tokenizer.end_ids
-        self._detokenizer = IncrementalDetokenizer(tokenizer, request.params.stop)
+        self._detokenizer = IncrementalDetokenizer(tokenizer, request.params.stop, continues=continues)
 
     def take(self, token: int, output: RequestOutput) -> FinishReason | None:
         """Account for a sampled token, already the request's last one; put its text into ``output``."""

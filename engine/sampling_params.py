@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from .errors import RequestError
 
@@ -50,11 +50,6 @@ class SamplingParams:
     def greedy(self) -> bool:
         """Whether the most likely token is always taken."""
         return self.temperature < GREEDY_BELOW
-
-    @classmethod
-    def names(cls) -> set[str]:
-        """Names of all fields."""
-        return {one.name for one in fields(cls)}
 
 
 def _number(name: str, value: object, low: float, high: float) -> float:

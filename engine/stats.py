@@ -10,7 +10,7 @@ from .scheduler import Scheduled
 
 @dataclass
 class EngineStats:
-    """Totals since start; tokens unless said otherwise. Cached + computed = prompt tokens of admitted requests."""
+    """Totals since start; tokens unless said otherwise. Replies and their preemptions count when they have ended."""
 
     steps: int = 0
     scheduled_tokens: int = 0
@@ -30,7 +30,7 @@ class EngineStats:
         self.prompt_tokens += request.num_prompt_tokens
         self.cached_tokens += request.metrics.cached_tokens
 
-    def note_finish(self, request: Request, reason: str) -> None:
+    def note_finish(self, request: Request) -> None:
         """A request ended."""
         self.finished_requests += 1
         self.generation_tokens += request.num_output_tokens

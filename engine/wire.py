@@ -1,8 +1,8 @@
 """The lines between the engine process and its client: one JSON object a line, both ways.
 
 Parent to child: ``start``, ``add``, ``cancel``, ``call`` under "op". Child to parent: ``status``, ``ready``,
-``failed``, ``started``, ``refused``, ``outputs``, ``events``, ``reply`` under "type". This module knows the shapes,
-not who sends them when.
+``info``, ``failed``, ``started``, ``refused``, ``outputs``, ``events``, ``reply`` under "type". This module knows the
+shapes, not who sends them when.
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ class WorkerLoop:
                 labels=request.labels,
                 salt=request.salt,
                 priority=request.priority,
+                continues=not request.add_generation_prompt,
             )
         except Exception as error:
             _log(error)

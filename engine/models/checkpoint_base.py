@@ -51,9 +51,6 @@ class Checkpoint(ABC):
     def fingerprint(self) -> str:
         """Hash of the weights and of what shapes their use; changes when the files change in place."""
 
-    def close(self) -> None:  # noqa: B027 - a checkpoint may have nothing to close
-        """Let go of what a test or a model switch no longer needs; tensors handed out stay valid."""
-
     def check_all_used(self, used: Collection[str]) -> None:
         """Refuse weights that the decoder did not take.
 

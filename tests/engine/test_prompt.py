@@ -240,7 +240,7 @@ def test_a_template_that_never_works_does_not_keep_a_model_from_loading(source: 
 def smollm(default_model_path: Any) -> tuple[Tokenizer, PromptBuilder]:
     checkpoint = open_checkpoint(default_model_path)
     tokenizer = load_tokenizer(checkpoint)
-    return tokenizer, load_prompt_builder(checkpoint, tokenizer)
+    return tokenizer, load_prompt_builder(tokenizer)
 
 
 def test_the_default_model_renders_as_transformers_does(smollm: tuple[Tokenizer, PromptBuilder]) -> None:

@@ -102,6 +102,7 @@ class ScriptedEngine:
         labels: dict[str, str] | None = None,
         salt: str = "",
         priority: int = 0,
+        continues: bool = False,
     ) -> None:
         text = bytes(one for one in prompt_token_ids if one < 256).decode(errors="replace")
         if text == "refuse":
