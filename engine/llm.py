@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -132,7 +133,8 @@ def find_model(model: str | Path) -> str:
     """
     if Path(model).expanduser().exists():
         return str(Path(model).expanduser())
-    folder = platformdirs.user_data_path("pagedchat", appauthor=False) / "models"
+    named = os.environ.get("PAGEDCHAT_MODELS_DIR")
+    folder = Path(named).expanduser() if named else platformdirs.user_data_path("pagedchat", appauthor=False) / "models"
     for name in (str(model), f"{model}.gguf"):
         if (folder / name).exists():
             return str(folder / name)

@@ -6,6 +6,7 @@ import pytest
 
 from pagedchat.engine import LLM, SamplingParams
 from pagedchat.engine.errors import ConfigError, ModelFileError, RequestError
+from pagedchat.engine.llm import find_model
 from support.tiny_gguf import TINY
 from support.tiny_hf_dir import write_hf_dir
 from support.tiny_tokenizers import byte_level_tokenizer, save_directory
@@ -71,3 +72,12 @@ def test_training_arguments_and_unknown_settings_are_refused_by_name(tmp_path):
 def test_a_model_that_is_nowhere_is_one_sentence(tmp_path):
     with pytest.raises(ModelFileError, match=r"There is no model at .*nowhere\.gguf"):
         LLM(tmp_path / "nowhere.gguf")
+
+
+def test_a_model_is_found_by_name_in_the_models_folder_that_the_environment_names(monkeypatch, tmp_path):
+    monkeypatch.setenv("PAGEDCHAT_MODELS_DIR", str(tmp_path))
+    (tmp_path / "tiny.gguf").touch()
+    for name in ("tiny.gguf", "tiny"):
+        assert find_model(name) == str(tmp_path / "tiny.gguf")
+    with pytest.raises(ModelFileError, match="There is no model at other"):
+        find_model("other")
