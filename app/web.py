@@ -35,5 +35,5 @@ def create_app(settings: Settings, client: EngineClient, service: ChatService) -
     app.include_router(health_router(client))
     app.include_router(v1_router(client))
     app.include_router(kv_router(client, service.branch_tokens))
-    app.include_router(ui_router(service, client, settings))
+    app.include_router(ui_router(service, client))
     return mount_page(app)
