@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
 from ..engine.errors import PagedChatError
+from ..sessions.errors import SessionError
 from .api_body import read_json, text
 from .api_errors import ApiError, ApiRoute, json_response
 from .api_v1 import ready_info
@@ -39,7 +40,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
             raise ApiError(400, "Name the session: /api/kv/branch?session=ID.", param="session")
         try:
             ids = await branch_tokens(session, message or None)
-        except PagedChatError as error:
+        except SessionError as error:
             raise ApiError(404, str(error)) from error
         answer = {"session": session, "message": message or None, "block_size": info["block_size"]}
         rows = [_branch_row(row, ids, info["block_size"]) for row in await client.branch(ids)]

@@ -105,7 +105,8 @@ def prompts(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def check_model(body: dict[str, Any], served: str) -> None:
-    """
+    """Refuse a body that asks for another model.
+
     Raises:
         ApiError: 404 if the body names a model other than ``served``, 400 if it names none that could be.
     """

@@ -2,10 +2,10 @@
 
 | folder | holds |
 |---|---|
-| data | sessions.db, attachments, backups, the lock of the running server |
+| data | sessions.db, its backups, the lock of the running server |
 | config | config.toml |
-| state, logs | what the program remembers about itself, its log |
-| cache | compiled kernels, tokenizers, temporary files of the page; may be deleted at any time |
+| state, logs | the logs of the program and of the engine process |
+| cache | compiled kernels, temporary files of the page; may be deleted at any time |
 | models | model files, shared by every data folder |
 """
 
