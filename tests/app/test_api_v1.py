@@ -230,7 +230,8 @@ def test_a_prompt_of_another_kind_is_refused(server: ApiServer, prompt: Any) -> 
 
 
 def test_harmless_fields_are_ignored(server: ApiServer) -> None:
-    post(server, CHAT, messages=HI, user="me", n=1, presence_penalty=0, logprobs=False, tools=[], metadata={"a": 1})
+    harmless = {"user": "me", "n": 1, "presence_penalty": 0, "logprobs": False, "tools": [], "metadata": {"a": 1}}
+    assert post(server, CHAT, messages=HI, **harmless)["choices"] == post(server, CHAT, messages=HI)["choices"]
 
 
 def test_an_unknown_model_is_not_found(server: ApiServer) -> None:

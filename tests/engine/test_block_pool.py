@@ -3,6 +3,8 @@
 import pytest
 
 from pagedchat.engine.block_pool import BlockPool, OutOfBlocksError
+from pagedchat.engine.sampling_params import SamplingParams
+from support.paged_model import make_engine
 
 
 def test_a_refused_allocation_changes_nothing():
@@ -86,3 +88,12 @@ def test_conservation_is_computed_and_sees_a_pool_broken_on_purpose(damage):
     else:
         pool._free.append(pool._free[0])
     assert not pool.conserved(held)
+
+
+def test_the_lamp_of_a_snapshot_goes_out_when_a_table_and_the_pool_disagree():
+    engine = make_engine()
+    engine.add_request("a", [1, 2, 3, 4, 5], SamplingParams(temperature=0, max_tokens=4))
+    engine.step()
+    assert engine.snapshot()["conserved"] is True
+    engine._replies["a"].request.blocks.pop()
+    assert engine.snapshot()["conserved"] is False

@@ -215,8 +215,7 @@ def test_many_sessions_over_a_small_pool_each_equal_their_solo_run():
         for name, ids in got.items():
             assert ids == cold(histories[name], 5)
             histories[name] = [*histories[name], *ids, *prompt_of(2, turn)]
-    stats = engine.stats()
-    assert stats["cached_tokens"] > 0 and stats["preemptions"] >= 0
+    assert engine.stats()["cached_tokens"] > 0
 
 
 def test_the_probe_promises_what_the_request_then_finds():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from pagedchat.engine.runner import ModelRunner
 from support.fake_checkpoint import checkpoint_of, step_batch, tiny_llama
 

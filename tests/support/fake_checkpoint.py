@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from pagedchat.engine.errors import ModelFileError
 from pagedchat.engine.types import StepBatch
 from pagedchat.kernels.interface import AttentionBatch
