@@ -68,6 +68,7 @@ class Connection:
 
     def note_path(self) -> None:
         self._path = True
+        self._table = self.panel
         self._wake.set()
 
     def note_lost(self, message_id: str) -> None:

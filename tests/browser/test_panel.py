@@ -97,6 +97,22 @@ def test_the_block_table_has_one_row_a_logical_block(chat: PageDriver, server: P
         expect(element).to_have_attribute("data-tokens", str(row["num_tokens"]))
 
 
+def test_the_block_table_follows_the_shown_branch(chat: PageDriver, server: PageServer) -> None:
+    server.client.replies = lambda request: f"{len(server.client.requests)} " * 30
+    chat.ask("Branch twice")
+    first = server.do(server.service.branch_tokens(chat.session_id))
+    chat.action(chat.messages("assistant").last, "regenerate")
+    expect(chat.test_id("sibling-label")).to_have_text("2/2")
+    chat.wait_done()
+    chat.test_id("sibling-prev").click()
+    expect(chat.test_id("sibling-label")).to_have_text("1/2")
+    rows = server.do(server.client.branch(first))
+    blocks = [str(row["block"]) for row in rows]
+    table = chat.test_id("kv-table").locator("tbody")
+    expect(table.locator("tr").last).to_have_attribute("data-physical", blocks[-1])
+    assert table.locator("tr").evaluate_all("(rows) => rows.map((row) => row.dataset.physical)") == blocks
+
+
 def test_the_gauges_tell_hits_and_load(chat: PageDriver, server: PageServer) -> None:
     chat.ask("Hits, please")
     chat.action(chat.messages("assistant").last, "regenerate")

@@ -158,12 +158,13 @@ class Page {
     if (turn !== this.turn) return; // another chat was asked for meanwhile
     this.enter(id, push);
     if (id === null) {
-      this.session = null;
+      this.session = this.shown = null;
       this.chat.show([], [], { fresh: true });
       this.panel.clearTable();
       this.changed();
     } else {
-      this.showPath(frame, true);
+      this.showPath(frame, this.shown !== id);
+      this.shown = id;
     }
   }
 
