@@ -1,0 +1,112 @@
+"""Calls single compiled CPU operations as the step does, on torch tensors, so that they compare with the reference."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from platformdirs import user_cache_path
+
+import pagedchat
+from pagedchat.kernels.cpu import attention, compiled, elementwise, products, step
+from pagedchat.kernels.cpu.pack import PackedMatrix
+from pagedchat.kernels.cpu.program import StepScratch
+from pagedchat.kernels.interface import AttentionBatch, DecoderShape
+
+
+@cache
+def prepared() -> np.ndarray:
+    """The tiles' addresses; the operations are compiled into the user's cache on first use."""
+    folder = compiled.cache_folder(user_cache_path("pagedchat", appauthor=False), pagedchat.__version__)
+    compiled.prepare_folder(folder)
+    with compiled.numba_cache_in(folder):
+        for function in (
+            products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows,
+            step.rotate_and_store, step.activate_rows, elementwise.quantize_row, attention.plan_tiles,
+        ):  # fmt: skip
+            function.enable_caching()
+    code = compiled.load_tiles(folder)
+    _keep.append(code)
+    return code.addresses
+
+
+_keep: list[Any] = []
+
+
+def shape_of(heads: int, kv_heads: int, head_dim: int) -> DecoderShape:
+    """Sizes of which only the heads matter."""
+    return DecoderShape(32, 32, 32, 1, heads, kv_heads, head_dim, head_dim**-0.5, 1e-5)
+
+
+def dims_of(shape: DecoderShape, cache: torch.Tensor) -> np.ndarray:
+    """The step's sizes for one layer's cache [2, num_blocks, kv_heads, block_size, head_dim]."""
+    sizes = (shape.hidden_size, shape.intermediate_size, 1, shape.num_heads, shape.num_kv_heads, shape.head_dim)
+    bf16 = int(cache.dtype == torch.bfloat16)
+    return np.array([*sizes, cache.shape[3], cache.shape[1], bf16, cache.data_ptr(), 0], np.int64)
+
+
+def compiled_attention(query: torch.Tensor, cache: torch.Tensor, batch: AttentionBatch, threads: int = 1) -> np.ndarray:
+    """Attention of float32 ``query`` [num_tokens, heads, head_dim] over one layer's cache."""
+    code = prepared()
+    tokens, heads, head_dim = query.shape
+    shape = shape_of(heads, cache.shape[2], head_dim)
+    scratch = StepScratch(shape, threads)
+    tiles, merges = np.zeros((512, 6), np.int32), np.zeros((512, 3), np.int32)
+    count, merged, partials = attention.plan_tiles(batch.query_start, batch.seq_lens, batch.positions, tiles, merges)
+    scratch.reserve_partials(partials)
+    out = np.full((tokens, heads, head_dim), np.nan, np.float32)
+    keys, values = cache[0].data_ptr(), cache[1].data_ptr()
+    step.attend_tiles(
+        0, code, scratch.counters.ctypes.data, tiles[:count], dims_of(shape, cache), np.float32(shape.scale),
+        query.numpy(), batch.positions, batch.block_tables, keys, values, *scratch.partials, out,
+        *scratch.threads[:-1],
+    )  # fmt: skip
+    step.merge_rows(0, 1, merges[:merged], heads, *scratch.partials, out)
+    return out
+
+
+def compiled_rotary_write(
+    qkv: torch.Tensor, cache: torch.Tensor, batch: AttentionBatch, cos: torch.Tensor, sin: torch.Tensor, heads: int
+) -> np.ndarray:
+    """Rotates and writes float32 ``qkv`` [num_tokens, heads + 2 kv_heads, head_dim]; returns it rotated."""
+    tokens, _, head_dim = qkv.shape
+    shape = shape_of(heads, cache.shape[2], head_dim)
+    flat = qkv.reshape(tokens, -1).numpy().copy()
+    step.rotate_and_store(
+        0, 1, flat, dims_of(shape, cache), cache[0].data_ptr(), cache[1].data_ptr(), batch.positions,
+        batch.slot_mapping, cos.numpy(), sin.numpy(),
+    )  # fmt: skip
+    return flat.reshape(qkv.shape)
+
+
+def compiled_product(matrices: list[PackedMatrix], x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """``x`` [rows, columns] times the packed matrices side by side."""
+    code = prepared()
+    rows, columns = x.shape
+    segments, offset = [], 0
+    padded = None if bias is None else np.concatenate([bias, np.zeros(16)]).astype(np.float32)
+    for matrix in matrices:
+        at = 0 if padded is None else padded.ctypes.data + 4 * offset
+        segments.append((matrix.kind, matrix.data.ctypes.data, matrix.rows, matrix.columns, offset, at))
+        offset += matrix.rows
+    width = -(-columns // 32)
+    codes, factors = np.zeros((rows, width * 32), np.int16), np.zeros((rows, width, 2), np.float32)
+    if columns % 32 == 0:
+        for row in range(rows):
+            elementwise.quantize_row(x[row], codes[row], factors[row])
+    out = np.zeros((rows, offset), np.float32)
+    counter, buffer = np.zeros(1, np.int64), np.zeros((6, 16), np.float32)
+    table = np.array(segments, np.int64)
+    products.product(code, 1, counter.ctypes.data, table, rows, x, codes, factors, out, False, buffer)
+    return out
+
+
+def compiled_row(matrix: PackedMatrix, index: int) -> np.ndarray:
+    """One row of a packed matrix."""
+    prepared()
+    out = np.zeros(matrix.columns, np.float32)
+    segment = np.array([matrix.kind, matrix.data.ctypes.data, matrix.rows, matrix.columns, 0, 0], np.int64)
+    products.read_row(segment, index, out)
+    return out
