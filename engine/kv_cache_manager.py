@@ -119,12 +119,12 @@ class KVCacheManager:
         blocks, request.blocks = request.blocks, []
         if not blocks:
             return
-        kept = [(source, target) for source, target in self._copies if target not in blocks]
-        if self.enable_caching and len(kept) == len(self._copies):
+        sources = self._drop_copies(blocks)
+        if self.enable_caching and not sources:
             self._store_tail(request, blocks)
-        self._copies = kept
         for block in blocks[request.num_stored :]:
             self.index.unset_live(block)
+        blocks += sources  # they succeed blocks of this table in the index, so they must be evicted before them
         self.pool.release(blocks)
         self._emit("released", blocks, request)
         request.num_computed = request.num_stored = 0
@@ -206,6 +206,14 @@ class KVCacheManager:
         self._held.append(source)
         request.metrics.blocks_copied += 1
         self._emit("copied", [source, target], request, num_tokens=request.num_computed % self.block_size)
+
+    def _drop_copies(self, targets: list[int]) -> list[int]:
+        """Forget the copies into ``targets``; the sources, which need not stay for them any longer."""
+        sources = [source for source, target in self._copies if target in targets]
+        self._copies = [pair for pair in self._copies if pair[1] not in targets]
+        for source in sources:
+            self._held.remove(source)
+        return sources
 
     def _is_shared(self, block: int) -> bool:
         return self.pool.ref_counts[block] - self._held.count(block) > 1

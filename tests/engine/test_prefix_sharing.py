@@ -183,6 +183,19 @@ def test_a_failed_copy_on_write_step_publishes_no_tail():
         assert cached_of(engine, again, f"again{again[-1]}")[0] == cold(again)
 
 
+def test_after_a_failed_copy_on_write_step_a_chain_still_loses_its_tail_before_its_head():
+    engine, prompt = make_engine(num_blocks=6), prompt_of(2 * B, 26)
+    run(engine, {"warm": prompt}, max_tokens=1)
+    engine.runner.fail_at = {engine.runner.calls + 1}
+    engine.add_request("bad", [*prompt[: B + 2], 50, 51], SamplingParams(temperature=0, max_tokens=4))
+    drain(engine)
+    assert "copied" in {event["type"] for event in engine.events_since(0)}
+    other = prompt_of(6 * B - 1, 27)
+    assert run(engine, {"other": other}, max_tokens=1)["other"] == cold(other, 1)
+    evicted = [event["parent"] for event in engine.events_since(0) if event["type"] == "evicted"]
+    assert len(evicted) == 2 and evicted[0] is not None and evicted[1] is None
+
+
 def test_a_prompt_that_fills_the_pool_can_be_sent_again():
     engine, prompt = make_engine(num_blocks=5), prompt_of(5 * B - 2, 19)
     first, _ = cached_of(engine, prompt, "one", max_tokens=2)

@@ -207,3 +207,32 @@ def test_a_full_queue_refuses_one_more_and_keeps_the_others():
     with pytest.raises(EngineError, match="3 requests are waiting"):
         engine.add_request("one more", prompt_of(4), greedy(2))
     assert set(drain(engine)[0]) == {"r0", "r1", "r2"}
+
+
+def test_requests_that_share_almost_everything_survive_cancelled_and_failed_ones_among_them():
+    cached = preemptions = compared = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        engine = make_engine(rng.randint(5, 14), max_num_batched_tokens=rng.choice([4, 8, 16]), max_num_seqs=3)
+        prompts, ids = {}, {}
+        for turn in range(30):
+            if rng.random() < 0.5:
+                prompts[f"r{turn}"] = [one % 4 for one in prompt_of(rng.randint(1, 18), rng.randrange(4))]
+                engine.add_request(f"r{turn}", prompts[f"r{turn}"], greedy(rng.randint(1, 14)))
+            if rng.random() < 0.1 and prompts:
+                engine.cancel(rng.choice(list(prompts)))
+            if rng.random() < 0.15:
+                engine.runner.fail_at = {engine.runner.calls + 1}
+            for output in engine.step():
+                ids.setdefault(output.request_id, []).extend(output.token_ids)
+        more, _ = drain(engine)
+        for name, reply in more.items():
+            ids.setdefault(name, []).extend(reply)
+        assert engine.kv.pool.num_active == 0
+        for name, reply in ids.items():
+            if seed < 6 and reply:
+                assert reply == cold(prompts[name], len(reply))
+                compared += 1
+        cached += engine.stats()["cached_tokens"]
+        preemptions += engine.stats()["preemptions"]
+    assert cached > 0 and preemptions > 0 and compared > 0
