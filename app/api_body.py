@@ -53,5 +53,8 @@ def text(body: dict[str, Any], name: str) -> str:
 
 def short(value: Any) -> str:
     """``value`` as JSON, cut to a readable length."""
-    shown = orjson.dumps(value).decode()
+    try:
+        shown = orjson.dumps(value).decode()
+    except TypeError:  # nested deeper than can be written
+        return "something nested too deeply"
     return shown if len(shown) <= 60 else shown[:57] + "..."

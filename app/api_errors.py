@@ -9,9 +9,11 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from ..engine.errors import PagedChatError, RequestError
 
+CLIENT_CLOSED = 499
 log = logging.getLogger(__name__)
 
 
@@ -52,6 +54,8 @@ class ApiRoute(APIRoute):
         async def with_errors(request: Request) -> Response:
             try:
                 return await handler(request)
+            except ClientDisconnect:  # in the middle of its body
+                return Response(status_code=CLIENT_CLOSED)
             except Exception as error:
                 return api_error(error).response()
 

@@ -10,12 +10,10 @@ from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
 from .api_body import read_json
-from .api_errors import ApiError, ApiRoute, json_response
+from .api_errors import CLIENT_CLOSED, ApiError, ApiRoute, json_response
 from .api_v1_reply import Reply
 from .api_v1_request import ApiRequest, chat_request, check_model, completion_request
 from .streaming import ClientGone, StreamingAnswer, until_disconnect
-
-CLIENT_CLOSED = 499
 
 
 def v1_router(client: EngineClient) -> APIRouter:

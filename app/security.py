@@ -76,7 +76,10 @@ class OnlyOurPage:
         return None
 
     def _is_ours(self, origin: str) -> bool:
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() in self._hosts
 
 

@@ -218,9 +218,10 @@ class Engine:
         if unknown is not None:
             raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {self.tokenizer.num_tokens - 1}.")
         if len(prompt) >= self.max_model_len:
+            more = self.max_model_len < self.runner.max_model_len
             raise RequestError(
                 f"The prompt has {len(prompt):,} tokens, but the context holds {self.max_model_len:,} with the reply. "
-                "Shorten it, or start with a larger --max-model-len."
+                + ("Shorten it, or start with a larger --max-model-len." if more else "Shorten it.")
             )
         capacity = self.kv.pool.num_blocks * self.kv.block_size
         if len(prompt) > capacity:

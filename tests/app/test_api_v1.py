@@ -45,6 +45,10 @@ def refused(server: ApiServer, path: str, status: int = 400, **body: Any) -> dic
     return error
 
 
+def nested(depth: int) -> list[Any]:
+    return json.loads("[" * depth + "]" * depth)
+
+
 def streamed(server: ApiServer, path: str, **body: Any) -> list[dict[str, Any]]:
     answer = server.http.post(path, json={"model": "fake-model", "stream": True, **body})
     assert answer.status_code == 200, answer.text
@@ -197,6 +201,7 @@ def test_token_limits_go_by_both_names_and_completions_have_openais_default(
         ("messages", []),
         ("messages", "Hi"),
         ("messages", ["Hi"]),
+        ("messages", nested(500)),
         ("model", 7),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_host_name_that_the_user_added_is_served_and_its_pages_too():
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://"]
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://", "http://[bad"]
 )
 def test_requests_from_pages_of_another_origin_are_refused(origin):
     assert client().post("/page", headers={"origin": origin}).status_code == 403
