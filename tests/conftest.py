@@ -13,6 +13,11 @@ import pagedchat
 assert "site-packages" in pagedchat.__file__, "install the package first: pip install '.[test]'"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: Playwright keeps its event loop in the main thread, where others run their own."""
+    items.sort(key=lambda item: "browser" in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def default_model_path() -> Path:
     """The default model, fetched as users fetch it and kept in the user's models folder."""

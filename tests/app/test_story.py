@@ -35,9 +35,19 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 def reused(driver: PageDriver) -> tuple[int, int]:
     """Reused and all prompt tokens of the last reply, as its footer tells them."""
-    match = REUSED.search(driver.messages("assistant").last.get_by_test_id("reply-stats").inner_text())
+    stats = driver.messages("assistant").last.get_by_test_id("reply-stats")
+    expect(stats).to_contain_text(REUSED)
+    match = REUSED.search(stats.inner_text())
     assert match
     return int(match[1]), int(match[2])
+
+
+def ask(driver: PageDriver, text: str) -> None:
+    """Send and wait for the whole reply."""
+    replies = driver.messages("assistant").count()
+    driver.send(text)
+    expect(driver.messages("assistant")).to_have_count(replies + 1)
+    driver.wait_done()
 
 
 def other_hosts(context: BrowserContext, app: RunningApp) -> list[str]:
@@ -64,9 +74,9 @@ def test_a_chat_is_branched_and_found_again_after_a_restart(
     complaints: list[str] = []
     driver.page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
 
-    driver.ask("What is the capital of France?")
+    ask(driver, "What is the capital of France?")
     cold, first_prompt = reused(driver)
-    driver.ask("And of Italy?")
+    ask(driver, "And of Italy?")
     warm, second_prompt = reused(driver)
     assert (cold, first_prompt < second_prompt) == (0, True)
     assert warm >= first_prompt, "what the first turn fed and produced is reused"
