@@ -70,7 +70,11 @@ class ModelStore:
         """All models of the folder by name."""
         if not self.folder.is_dir():
             return []
-        found = (self._describe(path) for path in sorted(self.folder.iterdir()) if not path.name.startswith("."))
+        try:
+            paths = sorted(self.folder.iterdir())
+        except OSError as error:
+            raise ModelFileError(f"The models folder {self.folder} cannot be read: {error.strerror}.") from error
+        found = (self._describe(path) for path in paths if not path.name.startswith("."))
         return [model for model in found if model is not None]
 
     def resolve(self, name: str) -> Path | None:

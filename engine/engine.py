@@ -186,6 +186,7 @@ class Engine:
         output.text += reply.rest(reason)
         output.finish_reason = reason
         output.metrics = request.metrics
+        output.history_ids = reply.history_ids()
         self.counters.note_finish(request)
         return output
 

@@ -40,12 +40,13 @@ class Match:
 
 
 class _Node:
-    __slots__ = ("block", "children", "keys", "live", "parent", "tokens")
+    __slots__ = ("block", "children", "keys", "live", "parent", "salt", "tokens")
 
-    def __init__(self, block: int, tokens: Tokens, parent: _Node | None) -> None:
+    def __init__(self, block: int, tokens: Tokens, parent: _Node | None, salt: str = "") -> None:
         self.block = block
         self.tokens = tokens
         self.parent = parent
+        self.salt = salt  # of a root
         self.keys: list[Tokens] = []
         self.children: list[_Node] = []
         self.live: dict[int, Callable[[], Sequence[int]]] = {}
@@ -127,6 +128,7 @@ class PrefixIndex:
         assert node.parent is not None
         place = bisect_left(node.parent.keys, node.tokens)
         del node.parent.keys[place], node.parent.children[place]
+        self._drop_empty_root(node.parent)
 
     def blocks(self) -> list[int]:
         """All indexed blocks."""
@@ -153,6 +155,7 @@ class PrefixIndex:
         node = self._live_parents.pop(block, None)
         if node is not None:
             del node.live[block]
+            self._drop_empty_root(node)
 
     def clear(self) -> list[int]:
         """Forget everything; returns the blocks that were indexed."""
@@ -163,7 +166,11 @@ class PrefixIndex:
     def _node_of(self, block: int | None, salt: str) -> _Node:
         if block is not None:
             return self._nodes[block]
-        return self._roots.setdefault(salt, _Node(-1, (), None))
+        return self._roots.setdefault(salt, _Node(-1, (), None, salt))
+
+    def _drop_empty_root(self, node: _Node) -> None:
+        if node.parent is None and not node.children and not node.live:
+            self._roots.pop(node.salt, None)
 
 
 def _exact(node: _Node, key: Tokens) -> _Node | None:

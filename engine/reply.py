@@ -31,6 +31,12 @@ class Reply:
             return "length"
         return None
 
+    def history_ids(self) -> list[int] | None:
+        """Ids that spell the text shown, if a stop string cut it; None if the sampled ids do."""
+        if not self._detokenizer.stopped:
+            return None
+        return self._detokenizer.history_ids(self.request.token_ids[self.request.num_prompt_tokens :])
+
     def rest(self, reason: FinishReason) -> str:
         """Text held back for a character or a stop string that will not come any more."""
         return "" if self._detokenizer.stopped or reason == "error" else self._detokenizer.finish()

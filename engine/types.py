@@ -61,6 +61,8 @@ class RequestOutput:
         text: new text, safe for UTF-8; may be empty while a character or a stop string is incomplete.
         finish_reason: set on the last output; the request's blocks are released by then.
         metrics: set on the first output that carries a token and on the last one.
+        history_ids: set on the last output of a reply that a stop string cut: the ids that spell its text, for the
+            history of the chat. Otherwise the ids of all outputs do.
     """
 
     request_id: str
@@ -69,3 +71,4 @@ class RequestOutput:
     finish_reason: FinishReason | None = None
     error: str | None = None
     metrics: RequestMetrics | None = None
+    history_ids: list[int] | None = None

@@ -90,16 +90,17 @@ def output_to_wire(output: RequestOutput) -> list[Any]:
     if output.finish_reason is None and output.metrics is None:
         return [output.request_id, output.token_ids, output.text]
     metrics = None if output.metrics is None else vars(output.metrics)
-    return [output.request_id, output.token_ids, output.text, output.finish_reason, output.error, metrics]
+    ending = [output.finish_reason, output.error, metrics, output.history_ids]
+    return [output.request_id, output.token_ids, output.text, *ending]
 
 
 def output_from_wire(fields: list[Any]) -> RequestOutput:
     """The inverse of ``output_to_wire``."""
     if len(fields) == 3:
         return RequestOutput(*fields)
-    request_id, token_ids, text, finish_reason, error, metrics = fields
+    request_id, token_ids, text, finish_reason, error, metrics, history_ids = fields
     timings = None if metrics is None else RequestMetrics(**metrics)
-    return RequestOutput(request_id, token_ids, text, finish_reason, error, timings)
+    return RequestOutput(request_id, token_ids, text, finish_reason, error, timings, history_ids)
 
 
 def error_to_wire(error: BaseException) -> dict[str, str]:

@@ -184,14 +184,13 @@ class WorkerLoop:
         if output.finish_reason is not None:
             del self.running[output.request_id]
             if running.request.remember:
-                self._remember(running, output.finish_reason)
+                self._remember(running, output)
         return True
 
-    def _remember(self, running: _Running, finish_reason: str) -> None:
-        """Keep the reply's ids by its text, unless a stop string made the text shorter than the ids."""
-        ids = running.token_ids
-        whole = finish_reason != "stop" or (ids and ids[-1] in self._engine.tokenizer.end_ids)
-        if ids and whole and finish_reason != "error":
+    def _remember(self, running: _Running, last: RequestOutput) -> None:
+        """Keep the reply's ids by its text."""
+        ids = running.token_ids if last.history_ids is None else last.history_ids
+        if ids and last.finish_reason != "error":
             self._engine.prompt_builder.remember(ids, "".join(running.text))
 
     def _after_failed_step(self, error: Exception) -> list[RequestOutput]:

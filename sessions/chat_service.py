@@ -26,6 +26,8 @@ from .store import SessionStore
 from .views import View, message_view, session_view
 
 _STOP_WAIT_S = 2.0
+_CLOSE_WAIT_S = 1.0
+_CLOSING = "pagedchat is closing; start it again to go on."
 _READS = 5
 """How often ``open`` reads again when something changed meanwhile: followers must not get a state older than events."""
 
@@ -55,7 +57,7 @@ class ChatService:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._writing = ThreadPoolExecutor(1, "chat-writer")
         self._reading = ThreadPoolExecutor(1, "chat-reader")
-        self._closed = False
+        self._closing = self._closed = False
         self._changes = 0
         store.interrupt_running()
 
@@ -65,8 +67,11 @@ class ChatService:
 
     async def close(self) -> None:
         """Save running replies as interrupted and close the store."""
-        if self._closed:
+        if self._closing:
             return
+        self._closing = True
+        if self._tasks:  # what was asked before is done first; a reply that it begins is interrupted with the others
+            await asyncio.wait(self._tasks, timeout=_CLOSE_WAIT_S)
         await asyncio.gather(*(job.interrupt() for job in list(self._jobs.values())))
         self._closed = True
         self._reading.shutdown(wait=False)
@@ -309,11 +314,14 @@ class ChatService:
 
     async def _in(self, pool: ThreadPoolExecutor, call: Callable[..., _T], *arguments: Any) -> _T:
         if self._closed:
-            raise SessionError("pagedchat is closing; start it again to go on.")
+            raise SessionError(_CLOSING)
         return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)
 
     async def _whole(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Do all of ``work`` even if the one who asked for it goes away half-way."""
+        if self._closing:
+            work.close()
+            raise SessionError(_CLOSING)
         return await asyncio.shield(self._keep(work))
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:

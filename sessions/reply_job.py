@@ -91,7 +91,7 @@ class ReplyJob:
         self._tokens: ReplyTokens | None = None
         self._generation: Generation | None = None
         self._started = False
-        self._stop_strings = False
+        self._num_given = 0
         self._wish: Status | None = None
         self._closing = False
         self._trouble: str | None = None
@@ -233,7 +233,6 @@ class ReplyJob:
         prompt = build_prompt(path, self.message, self._host.engine.status.info, fingerprint)
         self._generation = prompt.generation
         self._token_ids = array("i", prompt.known_ids)
-        self._stop_strings = bool(prompt.request.params.stop)
         return prompt
 
     async def _follow(self, prompt: Prompt) -> _End:
@@ -253,6 +252,7 @@ class ReplyJob:
         self._generation.note = started.note
         self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
         self._token_ids.extend(started.generation_ids)
+        self._num_given = len(self._token_ids)
         self._ids_before = len(self._token_ids)
         # The header, or the part that is continued, ends the prompt and begins the reply: it counts as the reply's.
         question = len(started.prompt_token_ids) - len(self._token_ids)
@@ -278,9 +278,8 @@ class ReplyJob:
 
     def _end_of(self, output: RequestOutput) -> _End:
         if output.finish_reason in ("stop", "length"):
-            if output.finish_reason == "stop" and self._stop_strings:
-                # Ids past a stop string are no part of the text: later prompts use the text instead.
-                self._token_ids = array("i")
+            if output.history_ids is not None:  # a stop string cut the text
+                self._token_ids = self._token_ids[: self._num_given] + array("i", output.history_ids)
             return _End("done", None, output.finish_reason)
         if output.finish_reason == "abort":
             return self._early_end()

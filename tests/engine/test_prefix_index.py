@@ -119,3 +119,15 @@ class CountingTuple(tuple):
     def __gt__(self, other):
         type(self).compared += 1
         return tuple.__gt__(self, other)
+
+
+def test_a_salt_that_holds_nothing_any_more_costs_nothing():
+    index = PrefixIndex(2)
+    for number in range(100):
+        index.insert(1, [1, 2], None, f"salt{number}")
+        index.set_live(2, None, f"other{number}", lambda: [3])
+        index.remove(1)
+        index.unset_live(2)
+    assert not index._roots
+    index.insert(1, [1, 2], None, "salt0")
+    assert index.match([1, 2], "salt0").blocks == [1]

@@ -236,3 +236,18 @@ def test_requests_that_share_almost_everything_survive_cancelled_and_failed_ones
         cached += engine.stats()["cached_tokens"]
         preemptions += engine.stats()["preemptions"]
     assert cached > 0 and preemptions > 0 and compared > 0
+
+
+def test_a_reply_cut_by_a_stop_string_names_the_ids_of_the_text_that_is_left():
+    engine, prompt = make_engine(), prompt_of(6, 80)
+    whole = cold(prompt, 12)
+    stop = engine.tokenizer.decode(whole[4:6])
+    engine.add_request("a", prompt, greedy(12, stop=[stop]))
+    text, last = "", None
+    while engine.has_unfinished():
+        for last in engine.step():
+            text += last.text
+    assert last.finish_reason == "stop"
+    assert text == engine.tokenizer.decode(whole).split(stop)[0]
+    assert engine.tokenizer.decode(last.history_ids) == text
+    assert last.history_ids == whole[: len(last.history_ids)]

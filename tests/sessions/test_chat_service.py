@@ -357,3 +357,21 @@ def test_one_who_asks_and_leaves_at_once_still_gets_a_reply(tmp_path: Path) -> N
 
 def last_text(request) -> str:
     return (request.messages or [])[-1]["content"]
+
+
+def test_a_service_that_closes_takes_no_new_message_and_leaves_no_reply_running(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "s.db", FakeEngineClient(["one " * 50], delay_s=0.01)) as room:
+            session_id = await room.new()
+            sending = asyncio.ensure_future(room.service.send(session_id, None, "a"))
+            await asyncio.sleep(0)
+            await room.service.close()
+            reply = (await sending)["reply"]
+            with pytest.raises(PagedChatError, match="closing"):
+                await room.service.send(session_id, None, "b")
+        async with ChatRoom(tmp_path / "s.db", FakeEngineClient([])) as room:
+            shown = await room.service.open(session_id)
+            assert [one["content"] for one in shown["messages"] if one["role"] == "user"] == ["a"]
+            assert all(one["status"] != "streaming" for one in shown["messages"]), reply["id"]
+
+    play(story())

@@ -141,13 +141,23 @@ def test_a_system_prompt_changed_during_a_reply_does_not_keep_stale_ids(tmp_path
     play(story())
 
 
-def test_a_reply_that_met_a_stop_string_is_sent_as_text(tmp_path: Path) -> None:
+class StoppingEngine(FakeEngineClient):
+    """Says at the end of each reply that a stop string left the ids of "on" only."""
+
+    async def generate(self, request):
+        async for item in super().generate(request):
+            if getattr(item, "finish_reason", None):
+                item.history_ids = [*b"on"]
+            yield item
+
+
+def test_after_a_stop_string_only_the_ids_of_the_text_are_sent_again(tmp_path: Path) -> None:
     async def story() -> None:
-        async with ChatRoom(tmp_path / "s.db", FakeEngineClient(["one", "two"])) as room:
+        async with ChatRoom(tmp_path / "s.db", StoppingEngine(["one", "two"])) as room:
             session_id = await room.new(params={"stop": ["###"]})
             first = await room.ask(session_id, "a")
             await room.ask(session_id, "b", first["id"])
-            assert [one is None for one in sent_ids(room.engine)] == [False, True, True]
+            assert sent_ids(room.engine)[1] == [HEADERS["assistant"], *b"on"]
 
     play(story())
 
