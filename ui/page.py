@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.routing import Mount
 
+from .early import EarlyHead
 from .quiet import load_gradio
 
 gr: Any = load_gradio()
@@ -85,7 +87,7 @@ def mount_page(app: FastAPI) -> FastAPI:
     page = build_page()
     # No event runs on the server, and Gradio's queue would look for one every millisecond.
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = QUEUE_REST_S
-    return gr.mount_gradio_app(
+    gr.mount_gradio_app(
         app,
         page,
         path="/",
@@ -97,17 +99,21 @@ def mount_page(app: FastAPI) -> FastAPI:
         mcp_server=False,
         show_error=False,
         theme=gr.themes.Base(font=FONTS, font_mono=MONO_FONTS),
-        head=_head(),
         favicon_path=str(STATIC / "icon.svg"),
     )
+    mount = app.routes[-1]
+    assert isinstance(mount, Mount), "Gradio mounts the page last"
+    mount.app = EarlyHead(mount.app, _head())
+    return app
 
 
 @lru_cache(maxsize=1)
 def _head() -> str:
     styles = "".join(f'<link rel="stylesheet" href="/ui/static/{name}">' for name in STYLES)
-    scripts = sorted(path.name for path in STATIC.glob("*.js"))
+    scripts = sorted(path.name for path in STATIC.glob("*.js") if path.name != "early.js")
+    early = '<script src="/ui/static/early.js"></script>'
     preload = "".join(f'<link rel="modulepreload" href="/ui/static/{name}">' for name in scripts)
-    return f"<style>{_font_faces()}</style>{styles}{preload}"
+    return f"{early}<style>{_font_faces()}</style>{styles}{preload}"
 
 
 def _font_faces() -> str:

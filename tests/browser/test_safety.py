@@ -48,7 +48,14 @@ def test_gradio_opens_no_stream_and_no_heartbeat(context: BrowserContext, chat: 
     assert [url for url in asked if "heartbeat" in url or "queue" in url or "gradio_api" in url] == []
 
 
-def test_an_idle_page_is_silent(context: BrowserContext, chat: PageDriver) -> None:
+def test_an_idle_page_is_silent(context: BrowserContext, open_page: Callable[..., PageDriver]) -> None:
+    context.add_init_script(
+        """window.frames_asked = 0;
+        const ask = window.requestAnimationFrame;
+        window.requestAnimationFrame = (work) => { window.frames_asked++; return ask(work); };"""
+    )
+    chat = open_page()
+    chat.new_chat()
     chat.ask("Hello there")
     chat.page.wait_for_timeout(2_500)
     frames: list[str] = []
@@ -61,12 +68,12 @@ def test_an_idle_page_is_silent(context: BrowserContext, chat: PageDriver) -> No
             socket.addEventListener('message', () => window.traffic++);
             const send = socket.send.bind(socket);
             socket.send = (data) => { window.traffic++; send(data); };
-            const frame = window.requestAnimationFrame;
-            window.requestAnimationFrame = (work) => { window.traffic++; return frame(work); };
+            window.frames_asked = 0;
         }"""
     )
     chat.page.wait_for_timeout(4_000)
     assert (chat.page.evaluate("window.traffic"), asked, frames) == (0, [], [])
+    assert chat.page.evaluate("window.frames_asked") == 0, "nothing may be drawn while nothing happens"
 
 
 @pytest.mark.parametrize("text", NASTY)
