@@ -19,20 +19,22 @@ import numba
 from llvmlite import binding
 from numba import config, types
 
-from . import attention, step
+from . import attention, pack, step
 from .machine_code import TileCode, build_object, load_object
 
 VECTOR_64, VECTOR_32 = types.int64[::1], types.int32[::1]
 FLOATS = tuple(types.Array(types.float32, axes, "C") for axes in range(4))
 INTS_32, INTS_64 = types.int32[:, ::1], types.int64[:, ::1]
 TILES_FILE = "tiles.o"
+BYTES, READ_ONLY = types.uint8[:, ::1], types.Array(types.uint8, 2, "C", readonly=True)
+FILL_Q4, FILL_Q8 = (READ_ONLY, types.int64, BYTES, BYTES), (READ_ONLY, BYTES)
 PLAN = (VECTOR_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32)
 STEP = (
     types.int64, types.int64, VECTOR_64, VECTOR_64, types.float32, types.float32,
     INTS_64, INTS_64, FLOATS[2], FLOATS[2], FLOATS[2],
     VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
     FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], types.int16[:, ::1], FLOATS[3],
-    FLOATS[3], FLOATS[3], FLOATS[2], VECTOR_64, VECTOR_64,
+    FLOATS[3], FLOATS[3], FLOATS[2], VECTOR_64,
     FLOATS[3], FLOATS[3], FLOATS[3], INTS_32, FLOATS[3], FLOATS[3], FLOATS[3],
 )  # fmt: skip
 
@@ -98,7 +100,12 @@ def numba_cache_in(folder: Path):
 def compile_functions(folder: Path | None) -> CompiledFunctions:
     """Loads the functions from ``folder``, or compiles them and keeps them there; without a folder only compiles."""
     begin = time.perf_counter()
-    wanted = ((attention.plan_tiles, PLAN), (step.decoder_step, STEP))
+    wanted = (
+        (pack.fill_q4, FILL_Q4),
+        (pack.fill_q8, FILL_Q8),
+        (attention.plan_tiles, PLAN),
+        (step.decoder_step, STEP),
+    )
     if folder is not None:
         with numba_cache_in(folder):
             for dispatcher, _ in wanted:

@@ -1,4 +1,4 @@
-"""Packs weight matrices into panels (see `tiles`), once at load, with numpy alone."""
+"""Packs weight matrices into panels (see `tiles`), once at load."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numba import njit
 
-from ..interface import Weight
+from ..interface import QuantizedWeight, Weight
 from .products import BF16, F16, F32, Q4, Q8
 from .tiles import PANEL, Q4_BLOCK_BYTES, Q8_BLOCK_BYTES
-
-PANELS_AT_ONCE = 64
-"""Panels packed in one go: bounds the memory that packing takes on top."""
 
 
 @dataclass
@@ -41,9 +39,10 @@ def pack(weight: Weight, dtype: torch.dtype) -> PackedMatrix:
     Block formats without panels of their own become float16, whose error is below 0.05 %.
     """
     if dtype != torch.float32 and not isinstance(weight, torch.Tensor):
-        packer = {"Q4_0": pack_q4_0, "Q4_1": pack_q4_1, "Q8_0": pack_q8_0}.get(weight.kind)
-        if packer is not None:
-            return packer(weight.data, tuple(weight.shape))
+        if weight.kind in ("Q4_0", "Q4_1"):
+            return pack_q4(weight, 20 if weight.kind == "Q4_1" else 18)
+        if weight.kind == "Q8_0":
+            return pack_q8_0(weight)
         return pack_plain(weight.dequantize().to(torch.float16))
     tensor = weight if isinstance(weight, torch.Tensor) else weight.dequantize()
     if dtype == torch.float32:
@@ -66,67 +65,64 @@ def pack_plain(tensor: torch.Tensor) -> PackedMatrix:
     return PackedMatrix(kind, rows, columns, data)
 
 
-def pack_q4_1(blocks: np.ndarray, shape: tuple[int, int]) -> PackedMatrix:
-    """Q4_1 blocks (float16 scale, float16 minimum, 16 bytes of nibbles), taken over exactly."""
-    return pack_q4(blocks, shape, 20, lambda part: (part[..., 0:2], part[..., 2:4]))
+def pack_q4(weight: QuantizedWeight, block_bytes: int) -> PackedMatrix:
+    """Q4_1 blocks (float16 scale, float16 minimum, 16 bytes of nibbles) or Q4_0 (no minimum), taken over exactly.
 
-
-def pack_q4_0(blocks: np.ndarray, shape: tuple[int, int]) -> PackedMatrix:
-    """Q4_0 blocks (float16 scale, 16 bytes of nibbles): scale * (nibble - 8) is a minimum of -8 scales, exactly."""
-
-    def scale_and_minimum(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scale = np.ascontiguousarray(part[..., 0:2]).view(np.float16)
-        return part[..., 0:2], (scale * np.float16(-8)).view(np.uint8)
-
-    return pack_q4(blocks, shape, 18, scale_and_minimum)
-
-
-def pack_q4(blocks: np.ndarray, shape: tuple[int, int], block_bytes: int, scale_and_minimum) -> PackedMatrix:
-    """Panels of a format with 32 nibbles at the end of each block; columns 0-15 in the low halves of the bytes."""
-    rows, columns = shape
-    width = columns // 32
-    panels = -(-rows // PANEL)
-    data = aligned_zeros(panels, width * Q4_BLOCK_BYTES)
-    target = data.reshape(panels, width, Q4_BLOCK_BYTES)
-    for first in range(0, panels, PANELS_AT_ONCE):
-        part = padded_panels(blocks, first, rows, width * block_bytes).reshape(-1, PANEL, width, block_bytes)
-        count = part.shape[0]
-        codes = part[..., block_bytes - 16 :]
-        nibbles = np.concatenate([codes & 15, codes >> 4], axis=-1).reshape(count, PANEL, width, 4, 4, 2)
-        nibbles = nibbles.transpose(0, 2, 3, 1, 5, 4)
-        words = np.empty((count, width, 4, PANEL, 2, 2), np.uint8)
-        np.bitwise_or(nibbles[..., 0::2], nibbles[..., 1::2] << 4, out=words)
-        out = target[first : first + count]
-        out[..., :256] = words.reshape(count, width, 256)
-        scale, minimum = scale_and_minimum(part)
-        out[..., 256:288] = scale.transpose(0, 2, 1, 3).reshape(count, width, 32)
-        out[..., 288:320] = minimum.transpose(0, 2, 1, 3).reshape(count, width, 32)
+    Q4_0 means scale * (nibble - 8): a minimum of -8 scales.
+    """
+    rows, columns = weight.shape
+    data = aligned_zeros(-(-rows // PANEL), columns // 32 * Q4_BLOCK_BYTES)
+    blocks = np.ascontiguousarray(weight.data).reshape(rows, -1)
+    if block_bytes == 18:
+        scales = blocks.reshape(rows, -1, 18)[..., :2].copy().view(np.float16)
+        minima = (scales * np.float16(-8)).view(np.uint8)
+    else:
+        minima = blocks.reshape(rows, -1, 20)[..., 2:4].copy()
+    fill_q4(blocks, block_bytes, minima.reshape(rows, -1), data)
     return PackedMatrix(Q4, rows, columns, data)
 
 
-def pack_q8_0(blocks: np.ndarray, shape: tuple[int, int]) -> PackedMatrix:
+def pack_q8_0(weight: QuantizedWeight) -> PackedMatrix:
     """Q8_0 blocks (float16 scale, 32 signed bytes), taken over exactly."""
-    rows, columns = shape
-    width = columns // 32
-    panels = -(-rows // PANEL)
-    data = aligned_zeros(panels, width * Q8_BLOCK_BYTES)
-    target = data.reshape(panels, width, Q8_BLOCK_BYTES)
-    for first in range(0, panels, PANELS_AT_ONCE):
-        part = padded_panels(blocks, first, rows, width * 34).reshape(-1, PANEL, width, 34)
-        count = part.shape[0]
-        out = target[first : first + count]
-        pairs = np.ascontiguousarray(part[..., 2:]).reshape(count, PANEL, width, 16, 2)
-        out[..., :512] = pairs.transpose(0, 2, 3, 1, 4).reshape(count, width, 512)
-        out[..., 512:544] = part[..., :2].transpose(0, 2, 1, 3).reshape(count, width, 32)
+    rows, columns = weight.shape
+    data = aligned_zeros(-(-rows // PANEL), columns // 32 * Q8_BLOCK_BYTES)
+    fill_q8(np.ascontiguousarray(weight.data).reshape(rows, -1), data)
     return PackedMatrix(Q8, rows, columns, data)
 
 
-def padded_panels(blocks: np.ndarray, first: int, rows: int, row_bytes: int) -> np.ndarray:
-    """Rows of some panels from panel ``first`` on, uint8, filled up with zero rows at the end of the matrix."""
-    begin = first * PANEL
-    part = np.asarray(blocks[begin : min(rows, begin + PANELS_AT_ONCE * PANEL)]).view(np.uint8).reshape(-1, row_bytes)
-    missing = -len(part) % PANEL
-    return part if not missing else np.concatenate([part, np.zeros((missing, row_bytes), np.uint8)])
+@njit(nogil=True, error_model="numpy")
+def fill_q4(blocks, block_bytes, minima, panels):
+    """Interleaves the rows of 4-bit blocks; their first bytes are the scale, the last 16 the nibbles."""
+    for row in range(blocks.shape[0]):
+        panel, lane = row // 16, row % 16
+        for b in range(panels.shape[1] // Q4_BLOCK_BYTES):
+            source, target = b * block_bytes, b * Q4_BLOCK_BYTES
+            codes = source + block_bytes - 16
+            for chunk in range(4):
+                first, shift = codes + chunk % 2 * 8, np.uint8(chunk // 2 * 4)
+                for e in range(2):
+                    at = target + 64 * chunk + 4 * lane + 2 * e
+                    for pair in range(2):
+                        low = (blocks[row, first + 4 * pair + e] >> shift) & np.uint8(15)
+                        high = (blocks[row, first + 4 * pair + 2 + e] >> shift) & np.uint8(15)
+                        panels[panel, at + pair] = low | high << np.uint8(4)
+            for i in range(2):
+                panels[panel, target + 256 + 2 * lane + i] = blocks[row, source + i]
+                panels[panel, target + 288 + 2 * lane + i] = minima[row, 2 * b + i]
+
+
+@njit(nogil=True, error_model="numpy")
+def fill_q8(blocks, panels):
+    """Interleaves the rows of 8-bit blocks: float16 scale, 32 codes."""
+    for row in range(blocks.shape[0]):
+        panel, lane = row // 16, row % 16
+        for b in range(panels.shape[1] // Q8_BLOCK_BYTES):
+            source, target = b * 34, b * Q8_BLOCK_BYTES
+            for pair in range(16):
+                for e in range(2):
+                    panels[panel, target + 32 * pair + 2 * lane + e] = blocks[row, source + 2 + 2 * pair + e]
+            for i in range(2):
+                panels[panel, target + 512 + 2 * lane + i] = blocks[row, source + i]
 
 
 def aligned_zeros(panels: int, panel_bytes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Small machine operations that Numba has no names for: addresses, bit casts, atomics and a barrier of threads."""
+"""Small machine operations that Numba has no names for: addresses, bit casts, atomics, stages of shared work."""
 
 # pyright: reportCallIssue=false
 # (pyright sees an intrinsic's typing context as one more argument)
@@ -153,21 +153,26 @@ def give_way(typing_context):
 
 
 @njit(nogil=True)
-def barrier(state, num_threads):
-    """Waits until all threads are here. ``state`` is the address of two int64: arrivals and generation."""
-    if num_threads == 1:
-        return
-    generation = atomic_load(state + 8)
-    if atomic_add(state, 1) == num_threads - 1:
-        atomic_store(state, 0)
-        atomic_add(state + 8, 1)
-        return
+def wait_for(stage, total):
+    """Waits until ``total`` items of a stage are done (see `claim`)."""
     spins = 0
-    while atomic_load(state + 8) == generation:
+    while atomic_load(stage + 8) < total:
         pause()
         spins += 1
         if spins > SPINS_BEFORE_YIELD:
             give_way()
+
+
+@njit(nogil=True, forceinline=True)
+def claim(stage):
+    """The next item of a stage that nobody has taken. ``stage`` is the address of two int64: claimed and done items."""
+    return atomic_add(stage, 1)
+
+
+@njit(nogil=True, forceinline=True)
+def finish(stage):
+    """Notes that one claimed item is done."""
+    atomic_add(stage + 8, 1)
 
 
 @njit(nogil=True, forceinline=True)

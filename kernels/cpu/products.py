@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, njit  # pyright: ignore[reportPrivateImportUsage]
 
-from .primitives import atomic_add, call_8, call_9, from_bf16, half_at, pointer
+from .primitives import call_8, call_9, claim, finish, from_bf16, half_at, pointer, wait_for
 from .tiles import MAX_TILE_ROWS, PANEL, Q4_BLOCK_BYTES, Q8_BLOCK_BYTES, TILE_KINDS
 
 Q4, Q8, F32, BF16, F16 = range(len(TILE_KINDS))
@@ -68,8 +68,8 @@ def panel_times_rows(tile_code, segment, panel, first, count, x, codes, factors,
 
 
 @njit(nogil=True, error_model="numpy")
-def product(tile_code, threads, counter, segments, rows, x, codes, factors, out, accumulate, buffer):
-    """This thread's share of one product. ``counter`` is the address of an int64 that starts at 0 for all threads.
+def product(tile_code, threads, stage, segments, rows, x, codes, factors, out, accumulate, buffer):
+    """One product, shared with the other threads; returns when all of it is done.
 
     ``rows`` input rows are read as float32 ``x`` or as 16-bit ``codes`` with ``factors``, whatever a segment needs.
     """
@@ -78,11 +78,9 @@ def product(tile_code, threads, counter, segments, rows, x, codes, factors, out,
         panels += (segments[s, ROWS] + PANEL - 1) // PANEL
     part = max(1, panels // (threads * PARTS_A_THREAD))
     parts = (panels + part - 1) // part
-    chunks = (rows + ROW_CHUNK - 1) // ROW_CHUNK
-    while True:
-        item = atomic_add(counter, 1)
-        if item >= parts * chunks:
-            return
+    total = parts * ((rows + ROW_CHUNK - 1) // ROW_CHUNK)
+    item = claim(stage)
+    while item < total:
         first = item // parts * ROW_CHUNK
         count = min(ROW_CHUNK, rows - first)
         begin = item % parts * part
@@ -92,6 +90,9 @@ def product(tile_code, threads, counter, segments, rows, x, codes, factors, out,
                 panel -= (segments[s, ROWS] + PANEL - 1) // PANEL
                 s += 1
             panel_times_rows(tile_code, segments[s], panel, first, count, x, codes, factors, out, accumulate, buffer)
+        finish(stage)
+        item = claim(stage)
+    wait_for(stage, total)
 
 
 @njit(nogil=True, error_model="numpy")

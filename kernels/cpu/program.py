@@ -12,7 +12,7 @@ from .attention import CHUNK, TILE_TOKENS
 from .compiled import CompiledFunctions
 from .pack import PackedMatrix, pack
 from .products import Q4, Q8
-from .step import COUNTERS_A_PRODUCT
+from .step import STAGES_A_PRODUCT
 from .threads import Team
 from .tiles import MAX_TILE_ROWS, PANEL
 
@@ -89,6 +89,7 @@ class CpuProgram:
         cache = (shape.head_dim, kv_cache.shape[4], kv_cache.shape[2], int(bf16), kv_cache.data_ptr())
         self._dims = np.array([*sizes, *cache, embedding], np.int64)
         self._scratch = StepScratch(shape, team.threads)
+        self._stages = 2 * (1 + STAGES_A_PRODUCT * (4 * shape.num_layers + 1))
         assert head == embedding or weights.embedding is not weights.head
 
     @property
@@ -107,7 +108,7 @@ class CpuProgram:
             scratch.reserve(batch.num_tokens)
             tiles, merges, partials = self._plan(batch, positions)
             scratch.reserve_partials(partials)
-            scratch.counters[:] = 0
+            stages = np.zeros(self._stages, np.int64)
             rows = batch.num_tokens
             self.team.run(
                 self.functions.decoder_step, self.functions.tile_code.addresses, self._dims,
@@ -115,7 +116,7 @@ class CpuProgram:
                 self._segments, self._products, self._norms, self._cos, self._sin,
                 own(token_ids, np.int64), positions, own(batch.slot_mapping, np.int64), tables, tiles, merges,
                 scratch.all_rows[:rows], own(sample_rows, np.int64), *(part[:rows] for part in scratch.rows),
-                *scratch.partials, logits, scratch.counters, scratch.state, *scratch.threads,
+                *scratch.partials, logits, stages, *scratch.threads,
             )  # fmt: skip
         return logits
 
@@ -141,8 +142,6 @@ class StepScratch:
         self.capacity = 0
         self.tiles = np.empty((256, 6), np.int32)
         self.merges = np.empty((64, 3), np.int32)
-        self.counters = np.zeros(COUNTERS_A_PRODUCT * (4 * shape.num_layers + 1), np.int64)
-        self.state = np.zeros(16, np.int64)
         queries = TILE_TOKENS * shape.num_heads // shape.num_kv_heads
         self.threads = (
             np.zeros((threads, queries, shape.head_dim), np.float32),

@@ -1,4 +1,9 @@
-"""One step of a whole decoder, run by all threads of a team side by side, with a barrier between its stages."""
+"""One step of a whole decoder, run by the threads of a team side by side.
+
+The step is a row of stages, a stage a number of items. Threads claim items one by one, and a stage is over when all
+its items are done: a thread that comes late, because the machine is busy, holds up nobody. Which thread does an item
+never changes its result.
+"""
 
 # pyright: reportCallIssue=false
 # (pyright sees an intrinsic's typing context as one more argument)
@@ -9,59 +14,77 @@ from numba import njit
 
 from .attention import SEQUENCE, attend_tile, merge_partials
 from .elementwise import quantize_row, rms_norm_row, rotate_head, silu_mul_row, store_row
-from .primitives import atomic_add, barrier
+from .primitives import claim, finish, wait_for
 from .products import product, read_row
 
 HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BLOCK_SIZE, NUM_BLOCKS, BF16_CACHE, CACHE, EMBEDDING = range(11)
 QKV, OUTPUT, GATE_UP, DOWN = range(4)
 FIRST_SEGMENT, SEGMENTS, NEEDS_CODES = range(3)
-COUNTERS_A_PRODUCT = 2
+STAGES_A_PRODUCT = 5
+"""Stages that end in one product; a stage takes two int64."""
 
 
 @njit(nogil=True, error_model="numpy")
-def norm_rows(thread, threads, residual, rows, weight, eps, normed, needs_codes, codes, factors):
-    """Norms of this thread's share of ``residual[rows]``, as float32 and, where needed, as 16-bit inputs."""
-    for i in range(thread, rows.shape[0], threads):
+def embed_rows(stage, segment, token_ids, residual):
+    """The embeddings of the step's tokens."""
+    row = claim(stage)
+    while row < token_ids.shape[0]:
+        read_row(segment, token_ids[row], residual[row])
+        finish(stage)
+        row = claim(stage)
+    wait_for(stage, token_ids.shape[0])
+
+
+@njit(nogil=True, error_model="numpy")
+def norm_rows(stage, residual, rows, weight, eps, normed, needs_codes, codes, factors):
+    """Norms of ``residual[rows]``, as float32 and, where needed, as 16-bit inputs."""
+    i = claim(stage)
+    while i < rows.shape[0]:
         rms_norm_row(residual[rows[i]], weight, eps, normed[i])
         if needs_codes:
             quantize_row(normed[i], codes[i], factors[i, : normed.shape[1] // 32])
+        finish(stage)
+        i = claim(stage)
+    wait_for(stage, rows.shape[0])
 
 
 @njit(nogil=True, error_model="numpy")
-def rotate_and_store(thread, threads, qkv, dims, layer_keys, layer_values, positions, slots, cos, sin):
-    """Rotates this thread's share of query and key heads in place and writes keys and values to their slots."""
+def rotate_and_store(stage, qkv, dims, layer_keys, layer_values, positions, slots, cos, sin):
+    """Rotates query and key heads in place and writes keys and values to their slots."""
     heads, kv_heads, head_dim, block_size = dims[HEADS], dims[KV_HEADS], dims[HEAD_DIM], dims[BLOCK_SIZE]
     item = 2 if dims[BF16_CACHE] else 4
-    total = heads + 2 * kv_heads
-    for index in range(thread, qkv.shape[0] * total, threads):
-        row, head = index // total, index % total
-        x = qkv[row, head * head_dim : (head + 1) * head_dim]
-        if head < heads + kv_heads:
-            rotate_head(x, cos[positions[row]], sin[positions[row]])
-        if head >= heads:
-            kv_head = (head - heads) % kv_heads
-            block, offset = slots[row] // block_size, slots[row] % block_size
-            place = ((block * kv_heads + kv_head) * block_size + offset) * head_dim * item
-            base = layer_keys if head < heads + kv_heads else layer_values
-            store_row(x, base + place, dims[BF16_CACHE] != 0)
+    row = claim(stage)
+    while row < qkv.shape[0]:
+        block, offset = slots[row] // block_size, slots[row] % block_size
+        for head in range(heads + 2 * kv_heads):
+            x = qkv[row, head * head_dim : (head + 1) * head_dim]
+            if head < heads + kv_heads:
+                rotate_head(x, cos[positions[row]], sin[positions[row]])
+            if head >= heads:
+                kv_head = (head - heads) % kv_heads
+                place = ((block * kv_heads + kv_head) * block_size + offset) * head_dim * item
+                base = layer_keys if head < heads + kv_heads else layer_values
+                store_row(x, base + place, dims[BF16_CACHE] != 0)
+        finish(stage)
+        row = claim(stage)
+    wait_for(stage, qkv.shape[0])
 
 
 @njit(nogil=True, error_model="numpy")
 def attend_tiles(
-    thread, tile_code, counter, tiles, dims, scale, query, positions, block_tables, layer_keys, layer_values,
+    thread, tile_code, stage, tiles, dims, scale, query, positions, block_tables, layer_keys, layer_values,
     partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
 ):  # fmt: skip
-    """This thread's share of all tiles and KV heads."""
+    """Attention of all tiles and KV heads."""
     kv_heads, head_dim, block_size = dims[KV_HEADS], dims[HEAD_DIM], dims[BLOCK_SIZE]
     group = dims[HEADS] // kv_heads
     bf16 = dims[BF16_CACHE] != 0
     head_stride = block_size * head_dim * (2 if bf16 else 4)
     own_q, own_sums, own_stats = q[thread], sums[thread], stats[thread]
     own_limits, own_scores, own_unpacked = limits[thread], scores[thread], unpacked[thread]
-    while True:
-        item = atomic_add(counter, 1)
-        if item >= tiles.shape[0] * kv_heads:
-            return
+    total = tiles.shape[0] * kv_heads
+    item = claim(stage)
+    while item < total:
         tile, head = tiles[item // kv_heads], item % kv_heads
         attend_tile(
             tile_code, tile, head, group, query, scale, positions, block_tables[tile[SEQUENCE]],
@@ -69,97 +92,101 @@ def attend_tiles(
             block_size, bf16, partial_sums, partial_stats, out,
             own_q, own_sums, own_stats, own_limits, own_scores, own_unpacked,
         )  # fmt: skip
+        finish(stage)
+        item = claim(stage)
+    wait_for(stage, total)
 
 
 @njit(nogil=True, error_model="numpy")
-def merge_rows(thread, threads, merges, heads, partial_sums, partial_stats, out):
-    """Merges this thread's share of the contexts that were split."""
-    for index in range(thread, merges.shape[0] * heads, threads):
-        merge, head = merges[index // heads], index % heads
-        merge_partials(merge[1], merge[2], head, partial_sums, partial_stats, out[merge[0], head])
+def merge_rows(stage, merges, partial_sums, partial_stats, out):
+    """Merges the contexts that were split."""
+    item = claim(stage)
+    while item < merges.shape[0]:
+        merge = merges[item]
+        for head in range(out.shape[1]):
+            merge_partials(merge[1], merge[2], head, partial_sums, partial_stats, out[merge[0], head])
+        finish(stage)
+        item = claim(stage)
+    wait_for(stage, merges.shape[0])
 
 
 @njit(nogil=True, error_model="numpy")
-def quantize_rows(thread, threads, x, codes, factors):
-    """16-bit inputs of this thread's share of rows."""
-    for row in range(thread, x.shape[0], threads):
+def quantize_rows(stage, x, codes, factors):
+    """16-bit inputs of all rows."""
+    row = claim(stage)
+    while row < x.shape[0]:
         quantize_row(x[row], codes[row], factors[row, : x.shape[1] // 32])
+        finish(stage)
+        row = claim(stage)
+    wait_for(stage, x.shape[0])
 
 
 @njit(nogil=True, error_model="numpy")
-def activate_rows(thread, threads, gate_up, activated, needs_codes, codes, factors):
-    """``silu(gate) * up`` of this thread's share of rows, cut finely so that one row occupies all threads."""
+def activate_rows(stage, gate_up, activated, needs_codes, codes, factors):
+    """``silu(gate) * up`` of all rows, cut finely so that one row occupies several threads."""
     inner = activated.shape[1]
     piece = 256 if inner % 256 == 0 else inner
     pieces = inner // piece
-    for index in range(thread, activated.shape[0] * pieces, threads):
-        row, first = index // pieces, index % pieces * piece
-        silu_mul_row(gate_up[row, first : first + piece], gate_up[row, inner + first : inner + first + piece],
-                     activated[row, first : first + piece])  # fmt: skip
+    total = activated.shape[0] * pieces
+    item = claim(stage)
+    while item < total:
+        row, first = item // pieces, item % pieces * piece
+        last = first + piece
+        silu_mul_row(gate_up[row, first:last], gate_up[row, inner + first : inner + last], activated[row, first:last])
         if needs_codes:
-            quantize_row(
-                activated[row, first : first + piece],
-                codes[row, first : first + piece],
-                factors[row, first // 32 : (first + piece) // 32],
-            )
+            quantize_row(activated[row, first:last], codes[row, first:last], factors[row, first // 32 : last // 32])
+        finish(stage)
+        item = claim(stage)
+    wait_for(stage, total)
 
 
 @njit(nogil=True, error_model="numpy")
 def decoder_step(
     thread, threads, tile_code, dims, eps, scale, segments, products, norms, cos, sin,
     token_ids, positions, slots, block_tables, tiles, merges, all_rows, sample_rows,
-    residual, normed, qkv, attended, gate_up, activated, codes, factors,
-    partial_sums, partial_stats, logits, counters, state,
+    residual, normed, qkv, attended, gate_up, activated, codes, factors, partial_sums, partial_stats, logits, stages,
     q, sums, stats, limits, scores, unpacked, buffers,
 ):  # fmt: skip
-    """All layers for the rows of one step; every thread of the team calls it with the same arrays.
+    """All layers for the rows of one step; the threads of the team call it with the same arrays.
 
     Each turn of the loop prepares the inputs of one product and runs it: four a layer, then the output head. (One
-    place for all products keeps the compiled code small.) ``counters`` int64 starts at zero and ``state`` is a
-    barrier's memory; see `program.CpuProgram` for the other arrays.
+    place for all products keeps the compiled code small.) ``stages`` int64 starts at zero and belongs to this step
+    alone; see `program.CpuProgram` for the other arrays.
     """
-    buffer = buffers[thread]
     rows, heads, kv_heads, head_dim = token_ids.shape[0], dims[HEADS], dims[KV_HEADS], dims[HEAD_DIM]
-    gate, layers = state.ctypes.data, dims[LAYERS]
+    layers = dims[LAYERS]
     half_layer = dims[NUM_BLOCKS] * kv_heads * dims[BLOCK_SIZE] * head_dim * (2 if dims[BF16_CACHE] else 4)
     query = qkv.reshape(rows, heads + 2 * kv_heads, head_dim)
     out = attended.reshape(rows, heads, head_dim)
-    for row in range(thread, rows, threads):
-        read_row(segments[dims[EMBEDDING]], token_ids[row], residual[row])
-    barrier(gate, threads)
+    embed_rows(stages.ctypes.data, segments[dims[EMBEDDING]], token_ids, residual)
     for index in range(4 * layers + 1):
         layer, which, last = index // 4, index % 4, index == 4 * layers
-        counter = counters.ctypes.data + 16 * index
+        stage = stages.ctypes.data + 16 * (1 + STAGES_A_PRODUCT * index)
         needs_codes = products[index, NEEDS_CODES] != 0
         source, target, count = normed, qkv, rows
         if which == OUTPUT:
             keys = dims[CACHE] + 2 * layer * half_layer
             values = keys + half_layer
-            rotate_and_store(thread, threads, qkv, dims, keys, values, positions, slots, cos, sin)
-            barrier(gate, threads)
+            rotate_and_store(stage, qkv, dims, keys, values, positions, slots, cos, sin)
             attend_tiles(
-                thread, tile_code, counter + 8, tiles, dims, scale, query, positions, block_tables, keys, values,
+                thread, tile_code, stage + 16, tiles, dims, scale, query, positions, block_tables, keys, values,
                 partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
             )  # fmt: skip
-            barrier(gate, threads)
-            if merges.shape[0] > 0:
-                merge_rows(thread, threads, merges, heads, partial_sums, partial_stats, out)
-                barrier(gate, threads)
+            merge_rows(stage + 32, merges, partial_sums, partial_stats, out)
             if needs_codes:
-                quantize_rows(thread, threads, attended, codes, factors)
+                quantize_rows(stage + 48, attended, codes, factors)
             source, target = attended, residual
         elif which == DOWN:
-            activate_rows(thread, threads, gate_up, activated, needs_codes, codes, factors)
+            activate_rows(stage, gate_up, activated, needs_codes, codes, factors)
             source, target = activated, residual
         else:
             chosen = sample_rows if last else all_rows
-            norm_rows(thread, threads, residual, chosen, norms[2 * layer + which // 2], eps, normed, needs_codes,
-                      codes, factors)  # fmt: skip
+            norm = norms[2 * layer + which // 2]
+            norm_rows(stage, residual, chosen, norm, eps, normed, needs_codes, codes, factors)
             target = logits if last else (qkv if which == QKV else gate_up)
             count = chosen.shape[0]
-        barrier(gate, threads)
         first = products[index, FIRST_SEGMENT]
         parts = segments[first : first + products[index, SEGMENTS]]
         accumulate = which % 2 == 1  # output and down projections add to the residual
-        product(tile_code, threads, counter, parts, count, source, codes, factors, target, accumulate, buffer)
-        barrier(gate, threads)
+        buffer = buffers[thread]
+        product(tile_code, threads, stage + 64, parts, count, source, codes, factors, target, accumulate, buffer)

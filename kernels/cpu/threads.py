@@ -65,8 +65,9 @@ def read_quota(file: Path) -> float | None:
 class Team:
     """Threads that call one function together: ``function(thread, threads, *arguments)``.
 
-    The function meets in barriers, so all threads must take part in every call; it ends in one, so that the caller
-    goes on only when the work is done. Between calls the threads sleep.
+    The function shares its work in stages and returns, on any thread, when all of it is done. The caller therefore
+    goes on as soon as its own call returns; a thread that comes late finds nothing left to do. Between calls the
+    threads sleep.
     """
 
     def __init__(self, threads: int):
@@ -78,7 +79,7 @@ class Team:
             threading.Thread(target=serve, args=(queue, index, threads), name=name, daemon=True).start()
 
     def run(self, function: Callable, *arguments) -> None:
-        """Runs ``function`` on every thread, this one included, and returns when it is done."""
+        """Runs ``function`` on this thread and lets the others help; returns when the work is done."""
         with self._lock:
             for queue in self._queues:
                 queue.put((function, arguments))

@@ -10,7 +10,7 @@ import torch
 from platformdirs import user_cache_path
 
 import pagedchat
-from pagedchat.kernels.cpu import attention, compiled, elementwise, products, step
+from pagedchat.kernels.cpu import attention, compiled, elementwise, pack, products, step
 from pagedchat.kernels.cpu.pack import PackedMatrix
 from pagedchat.kernels.cpu.program import StepScratch
 from pagedchat.kernels.interface import AttentionBatch, DecoderShape
@@ -23,7 +23,7 @@ def prepared() -> np.ndarray:
     compiled.prepare_folder(folder)
     with compiled.numba_cache_in(folder):
         for function in (
-            products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows,
+            products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows, pack.fill_q4, pack.fill_q8,
             step.rotate_and_store, step.activate_rows, elementwise.quantize_row, attention.plan_tiles,
         ):  # fmt: skip
             function.enable_caching()
@@ -56,14 +56,15 @@ def compiled_attention(query: torch.Tensor, cache: torch.Tensor, batch: Attentio
     tiles, merges = np.zeros((512, 6), np.int32), np.zeros((512, 3), np.int32)
     count, merged, partials = attention.plan_tiles(batch.query_start, batch.seq_lens, batch.positions, tiles, merges)
     scratch.reserve_partials(partials)
+    stages = np.zeros(4, np.int64)
     out = np.full((tokens, heads, head_dim), np.nan, np.float32)
     keys, values = cache[0].data_ptr(), cache[1].data_ptr()
     step.attend_tiles(
-        0, code, scratch.counters.ctypes.data, tiles[:count], dims_of(shape, cache), np.float32(shape.scale),
+        0, code, stages.ctypes.data, tiles[:count], dims_of(shape, cache), np.float32(shape.scale),
         query.numpy(), batch.positions, batch.block_tables, keys, values, *scratch.partials, out,
         *scratch.threads[:-1],
     )  # fmt: skip
-    step.merge_rows(0, 1, merges[:merged], heads, *scratch.partials, out)
+    step.merge_rows(stages.ctypes.data + 16, merges[:merged], *scratch.partials, out)
     return out
 
 
@@ -74,8 +75,9 @@ def compiled_rotary_write(
     tokens, _, head_dim = qkv.shape
     shape = shape_of(heads, cache.shape[2], head_dim)
     flat = qkv.reshape(tokens, -1).numpy().copy()
+    stage = np.zeros(2, np.int64)
     step.rotate_and_store(
-        0, 1, flat, dims_of(shape, cache), cache[0].data_ptr(), cache[1].data_ptr(), batch.positions,
+        stage.ctypes.data, flat, dims_of(shape, cache), cache[0].data_ptr(), cache[1].data_ptr(), batch.positions,
         batch.slot_mapping, cos.numpy(), sin.numpy(),
     )  # fmt: skip
     return flat.reshape(qkv.shape)
@@ -97,9 +99,9 @@ def compiled_product(matrices: list[PackedMatrix], x: np.ndarray, bias: np.ndarr
         for row in range(rows):
             elementwise.quantize_row(x[row], codes[row], factors[row])
     out = np.zeros((rows, offset), np.float32)
-    counter, buffer = np.zeros(1, np.int64), np.zeros((6, 16), np.float32)
+    stage, buffer = np.zeros(2, np.int64), np.zeros((6, 16), np.float32)
     table = np.array(segments, np.int64)
-    products.product(code, 1, counter.ctypes.data, table, rows, x, codes, factors, out, False, buffer)
+    products.product(code, 1, stage.ctypes.data, table, rows, x, codes, factors, out, False, buffer)
     return out
 
 
