@@ -219,9 +219,15 @@ class Connection:
             table = await self.hub.kv.table(session_id)
         except PagedChatError:
             return
-        if table["rows"] != self._rows and session_id == self.session_id:
-            self._rows = table["rows"]
-            self._put({"ev": "kv-table", **table})
+        if session_id != self.session_id or not self.panel:
+            return
+        rows, old = table.pop("rows"), self._rows
+        changed = (
+            rows if old is None else [row for row in rows if row["logical"] >= len(old) or old[row["logical"]] != row]
+        )
+        if old is None or changed or len(rows) != len(old):
+            self._rows = rows
+            self._put({"ev": "kv-table", **table, "total": len(rows), "fresh": old is None, "rows": changed})
 
     def _put_events(self) -> None:
         self._ripe = None

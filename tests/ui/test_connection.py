@@ -19,6 +19,7 @@ from pagedchat.ui.markdown import render_blocks
 from pagedchat.ui.views import patch
 from support.chat_room import ChatRoom
 from support.fake_client import FakeEngineClient
+from support.paged_client import PagedFakeClient
 
 TEXT = "# Title\n\nSome *text* and `code` 😀 …\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end, with \\(x^2\\)."
 
@@ -244,3 +245,31 @@ def test_a_snapshot_travels_small() -> None:
     small = compact_snapshot({"seq": 3, "num_blocks": 5_000, "blocks": blocks, "tables": []})
     assert (small["states"][7], small["held"]) == ("s", [(7, 2, ["a", "b"])])
     assert len(json.dumps(small)) < 6_000
+
+
+def test_only_rows_of_the_block_table_that_changed_travel(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        session = await room.new()
+        await page.call("open", session=session)
+        await page.call("kv", on=True)
+        first = await page.call("send", session=session, parent=None, text="a" * 400)
+        await room.end_of(first["reply"])
+        await page.until(lambda: tables(page) and tables(page)[-1]["total"] >= 25)
+        shown = rows_of(page)
+        await asyncio.sleep(0.8)
+        page.frames.clear()
+        second = await page.call("send", session=session, parent=first["reply"], text="b" * 60)
+        await room.end_of(second["reply"])
+        await page.until(lambda: tables(page) and tables(page)[-1]["total"] > len(shown))
+        assert all(not table["fresh"] and len(table["rows"]) < 12 for table in tables(page))
+
+    with_room(tmp_path, PagedFakeClient(["fine"]), story)
+
+
+def tables(page: FakePage) -> list[dict[str, Any]]:
+    return [frame for frame in page.frames if frame.get("ev") == "kv-table"]
+
+
+def rows_of(page: FakePage) -> dict[int, dict[str, Any]]:
+    return {row["logical"]: row for table in tables(page) for row in table["rows"]}

@@ -107,16 +107,16 @@ export class Panel {
     if (Object.keys(totals).some((name) => totals[name] !== books[name])) this.#ask();
   }
 
-  takeTable({ rows, block_size: blockSize, session }) {
+  takeTable({ rows, total, fresh, block_size: blockSize, session }) {
     if (session !== this.act.session()) return;
-    this.table.set(rows, blockSize, session);
+    this.table.take(rows, total, fresh, blockSize, session);
     this.grid.setBranch(this.table.physical, session);
     this.redraw();
   }
 
   /** No chat is shown. */
   clearTable() {
-    this.table.set([], this.model.blockSize, null);
+    this.table.take([], 0, true, this.model.blockSize, null);
     this.grid.setBranch([], null);
     this.redraw();
   }

@@ -20,26 +20,25 @@ export class BlockTable {
       this.act.hover(physical ? [Number(physical)] : []);
     });
     this.body.addEventListener("pointerleave", () => this.act.hover([]));
-    this.set([], 16, null);
+    this.take([], 0, true, 16, null);
   }
 
-  set(rows, blockSize, session) {
-    const old = this.rows;
-    const held = rows.filter((row) => row.physical !== null).length;
-    const sizeChanged = blockSize !== this.blockSize;
-    this.rows = rows.map((row) => ({ ...row, key: JSON.stringify([row, session]) }));
+  /** Rows that changed, each at its logical place; `total` rows in all. `fresh` forgets what was there. */
+  take(changed, total, fresh, blockSize, session) {
     this.blockSize = blockSize;
-    this.holder.hidden = !rows.length;
-    this.none.hidden = Boolean(rows.length);
-    this.summary.textContent = rows.length ? `${rows.length} logical → ${held} physical` : "";
-    this.rows.forEach((row, index) => {
-      if (!sizeChanged && row.key === old[index]?.key) return;
-      const fresh = this.#row(row, session);
-      const there = this.body.children[index];
-      if (there) there.replaceWith(fresh);
-      else this.body.append(fresh);
-    });
-    while (this.body.childElementCount > rows.length) this.body.lastElementChild.remove();
+    if (fresh) this.rows = [];
+    for (const row of changed) {
+      this.rows[row.logical] = row;
+      const element = this.#row(row, session);
+      const there = this.body.children[row.logical];
+      if (there) there.replaceWith(element);
+      else this.body.append(element);
+    }
+    this.rows.length = total;
+    while (this.body.childElementCount > total) this.body.lastElementChild.remove();
+    this.holder.hidden = !total;
+    this.none.hidden = Boolean(total);
+    this.summary.textContent = total ? `${total} logical → ${this.physical.length} physical` : "";
   }
 
   get physical() {
