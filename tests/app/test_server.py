@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -14,9 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Origin
 
+from support.page_socket import Page
 from support.running_app import RunningApp
 
 Start = Callable[..., RunningApp]
@@ -40,25 +38,6 @@ def start(start_app: Start, models: Path) -> Start:
         return start_app("--models-dir", str(models), "--model", model, *flags, scripted=True, **options)
 
     return begin
-
-
-class Page:
-    """A page's WebSocket without the page."""
-
-    def __init__(self, app: RunningApp) -> None:
-        self.socket: ClientConnection = connect(
-            app.url.replace("http", "ws") + "/ui/ws", origin=Origin(app.url), legacy=True
-        )
-        self._id = 0
-
-    def call(self, op: str, **fields: Any) -> Any:
-        self._id += 1
-        self.socket.send(json.dumps({"id": self._id, "op": op, **fields}))
-        while True:
-            frame = json.loads(self.socket.recv(timeout=20))
-            if frame.get("re") == self._id:
-                assert "error" not in frame, frame
-                return frame["ok"]
 
 
 def stored_replies(app: RunningApp) -> list[tuple[str, str]]:

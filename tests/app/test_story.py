@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from support.page_driver import CHROMIUM, CHROMIUM_FLAGS, PageDriver
+from support.page_socket import Page
 from support.running_app import RunningApp
 
 REUSED = re.compile(r"(\d+) of (\d+) tokens reused")
@@ -42,6 +43,15 @@ def reused(driver: PageDriver) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def new_chat(app: RunningApp) -> str:
+    """A chat with short replies, always the same."""
+    page = Page(app)
+    page.call("hello")
+    session = page.call("create", params={"temperature": 0.0, "max_tokens": 48})["id"]
+    page.socket.close()
+    return session
+
+
 def ask(driver: PageDriver, text: str) -> None:
     """Send and wait for the whole reply."""
     replies = driver.messages("assistant").count()
@@ -70,7 +80,8 @@ def test_a_chat_is_branched_and_found_again_after_a_restart(
     flags = ("--model", str(default_model_path))
     app = start_app(*flags)
     elsewhere = other_hosts(context, app)
-    driver = PageDriver(context.new_page(), app.url).goto()
+    session = new_chat(app)
+    driver = PageDriver(context.new_page(), app.url).goto(f"?session={session}")
     complaints: list[str] = []
     driver.page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
 
@@ -89,7 +100,6 @@ def test_a_chat_is_branched_and_found_again_after_a_restart(
     driver.action(last, "sibling-prev")
     expect(driver.messages("assistant").last.get_by_test_id("sibling-label")).to_have_text("1/2")
     shown = driver.texts()
-    session = driver.session_id
 
     snapshot = app.get_json("/api/kv/snapshot")[1]
     assert snapshot["conserved"] is True
