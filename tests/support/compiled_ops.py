@@ -23,7 +23,8 @@ def prepared() -> np.ndarray:
     compiled.prepare_folder(folder)
     with compiled.numba_cache_in(folder):
         for function in (
-            products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows, pack.fill_q4, pack.fill_q8,
+            products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows,
+            pack.fill_q4, pack.fill_q8,
             step.rotate_and_store, step.activate_rows, elementwise.quantize_row, attention.plan_tiles,
         ):  # fmt: skip
             function.enable_caching()
