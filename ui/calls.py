@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from .views import View
 PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
 Call = Callable[[Connection, View], Awaitable[Any]]
 CALLS: dict[str, Call] = {}
+log = logging.getLogger(__name__)
 
 
 def call(function: Call) -> Call:
@@ -22,9 +24,9 @@ def call(function: Call) -> Call:
 
 
 async def answer(connection: Connection, frame: View) -> View:
-    """Run one call; user errors become a sentence for the page."""
-    run = CALLS.get(frame.get("op", ""))
+    """Run one call; errors become a sentence for the page, so that it never waits for an answer in vain."""
     try:
+        run = CALLS.get(frame.get("op", ""))
         if run is None:
             raise RequestError("This page is older than the server; reload it.")
         return {"re": frame["id"], "ok": await run(connection, frame)}
@@ -32,6 +34,9 @@ async def answer(connection: Connection, frame: View) -> View:
         return {"re": frame["id"], "error": str(error)}
     except (KeyError, TypeError, ValueError) as error:
         return {"re": frame["id"], "error": f"The page sent something that was not understood ({error})."}
+    except Exception as error:
+        log.exception("a call of the page failed")
+        return {"re": frame["id"], "error": f"The server met an internal error ({type(error).__name__}); see its log."}
 
 
 @call
