@@ -93,15 +93,38 @@ def soften(scores, visible, count, peak, norm, sums):
 
 
 @njit(nogil=True, error_model="numpy")
+def to_word_order(row, paired, factor, out):
+    """A row times ``factor``, its first ``paired`` numbers in word order (see `attention_tiles`)."""
+    for group in range(0, paired, 16):
+        for i in range(8):
+            out[group + i] = row[group + 2 * i] * factor
+            out[group + 8 + i] = row[group + 2 * i + 1] * factor
+    for i in range(paired, row.shape[0]):
+        out[i] = row[i] * factor
+
+
+@njit(nogil=True, error_model="numpy")
+def from_word_order(row, paired, factor, out):
+    """The reverse of `to_word_order`."""
+    for group in range(0, paired, 16):
+        for i in range(8):
+            out[group + 2 * i] = row[group + i] * factor
+            out[group + 2 * i + 1] = row[group + 8 + i] * factor
+    for i in range(paired, row.shape[0]):
+        out[i] = row[i] * factor
+
+
+@njit(nogil=True, error_model="numpy")
 def attend_direct(
     tile_code, rows, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end,
     peaks, norms, sums, scores,
 ):  # fmt: skip
     """Gathers ``sums`` [rows, head_dim], ``peaks`` and ``norms`` [rows] of a few queries, reading blocks in place.
 
-    ``q`` float32 [rows, head_dim] is already scaled; row i sees slots below ``limits[i]``, which never fall from row
-    to row; only slots ``begin .. end`` are looked at. ``keys`` and ``values`` are addresses of one head in block 0,
-    ``block_stride`` the bytes from one block to the next. ``begin`` is a multiple of the chunk.
+    ``q`` float32 [rows, head_dim] is already scaled and, for bfloat16, in word order, as ``sums`` will be. Row i sees
+    slots below ``limits[i]``, which never fall from row to row; only slots ``begin .. end`` are looked at. ``keys``
+    and ``values`` are addresses of one head in block 0, ``block_stride`` the bytes from one block to the next.
+    ``begin`` is a multiple of the chunk.
     """
     head_dim = q.shape[1]
     line = head_dim * (2 if bf16 else 4)
@@ -194,16 +217,15 @@ def attend_tile(
     """
     head_dim = query.shape[2]
     first, tokens, partial = tile[FIRST_ROW], tile[TOKENS], tile[PARTIAL]
-    for token in range(tokens):
-        for g in range(group):
-            limits[token * group + g] = positions[first + token] + 1
-            for d in range(head_dim):
-                q[token * group + g, d] = query[first + token, head * group + g, d] * scale
+    gathered = tokens * group >= GATHER_FROM and head_dim % PANEL == 0
+    paired = 0 if gathered or not bf16 else head_dim // 16 * 16
     for row in range(tokens * group):
-        stats[0, row], stats[1, row] = np.float32(-1e30), np.float32(0)
+        token = first + row // group
+        limits[row], stats[0, row], stats[1, row] = positions[token] + 1, np.float32(-1e30), np.float32(0)
+        to_word_order(query[token, head * group + row % group], paired, scale, q[row])
         for d in range(head_dim):
             sums[row, d] = np.float32(0)
-    if tokens * group >= GATHER_FROM and head_dim % PANEL == 0:
+    if gathered:
         attend_gathered(
             tile_code, tokens * group, q, limits, table, keys, values, block_stride, block_size, bf16,
             tile[BEGIN], tile[END], stats[0], stats[1], sums, scores, unpacked,
@@ -217,12 +239,9 @@ def attend_tile(
         token, index = first + row // group, head * group + row % group
         if partial >= 0:
             partial_stats[partial, index, 0], partial_stats[partial, index, 1] = stats[0, row], stats[1, row]
-            for d in range(head_dim):
-                partial_sums[partial, index, d] = sums[row, d]
+            from_word_order(sums[row], paired, np.float32(1), partial_sums[partial, index])
         else:
-            factor = np.float32(1) / stats[1, row]
-            for d in range(head_dim):
-                out[token, index, d] = sums[row, d] * factor
+            from_word_order(sums[row], paired, np.float32(1) / stats[1, row], out[token, index])
 
 
 @njit(nogil=True, fastmath=REORDER, error_model="numpy")

@@ -2,6 +2,10 @@
 
 Keys and values are rows of ``head_dim`` numbers, float32 or bfloat16, at a fixed distance from each other: a block of
 the cache, or a gathered run of slots. ``head_dim`` is a multiple of 8.
+
+Sixteen bfloat16 numbers are eight 32-bit words; shifting the words and masking them gives the even and the odd
+numbers as float32, at half the cost of widening them in order. Queries and sums of the bfloat16 tiles are therefore in
+*word order*: of each whole group of 16 numbers first the even ones, then the odd ones.
 """
 
 from __future__ import annotations
@@ -25,6 +29,15 @@ def numbers(emitter: Emitter, address, bf16: bool):
     builder = emitter.builder
     wide = builder.zext(emitter.load(address, ir.VectorType(I16, WIDTH), align=2), ir.VectorType(I32, WIDTH))
     return builder.bitcast(builder.shl(wide, emitter.constant(I32, WIDTH, 16)), VECTOR)
+
+
+def word_pair(emitter: Emitter, address):
+    """Sixteen bfloat16 numbers as float32: the even ones, the odd ones."""
+    builder = emitter.builder
+    words = emitter.load(address, ir.VectorType(I32, WIDTH), align=2)
+    even = builder.shl(words, emitter.constant(I32, WIDTH, 16))
+    odd = builder.and_(words, emitter.constant(I32, WIDTH, 0xFFFF0000))
+    return [builder.bitcast(even, VECTOR), builder.bitcast(odd, VECTOR)]
 
 
 def four_sums(emitter: Emitter, vectors):
@@ -57,21 +70,39 @@ def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
         lines = slot_lines(emitter, keys, key_stride, first, SLOTS, last)
         for place in (place for row in sums for place in row):
             builder.store(ir.Constant(VECTOR, None), place)
-        with cgutils.for_range(builder, builder.udiv(head_dim, I64(WIDTH)), intp=I64) as part:
-            at_key = builder.mul(part.index, I64(WIDTH * key_bytes))
-            at_query = builder.add(q, builder.mul(part.index, I64(WIDTH * 4)))
-            key_parts = [numbers(emitter, builder.add(line, at_key), bf16) for line in lines]
-            for row in range(queries):
-                query = emitter.load(builder.add(at_query, builder.mul(q_stride, I64(row))), VECTOR, align=4)
-                for slot, key in enumerate(key_parts):
-                    total = emitter.multiply_add(query, key, builder.load(sums[row][slot]))
-                    builder.store(total, sums[row][slot])
+        done = I64(0)
+        if bf16:
+            pairs = builder.udiv(head_dim, I64(2 * WIDTH))
+            with cgutils.for_range(builder, pairs, intp=I64) as pair:
+                at = builder.mul(pair.index, I64(2 * WIDTH))
+                place = builder.mul(at, I64(2))
+                keys_there = [word_pair(emitter, builder.add(line, place)) for line in lines]
+                add_dots(emitter, sums, q, q_stride, at, keys_there)
+            done = builder.mul(pairs, I64(2 * WIDTH))
+        rest = builder.udiv(builder.sub(head_dim, done), I64(WIDTH))
+        with cgutils.for_range(builder, rest, intp=I64) as part:
+            at = builder.add(done, builder.mul(part.index, I64(WIDTH)))
+            place = builder.mul(at, I64(key_bytes))
+            keys_there = [[numbers(emitter, builder.add(line, place), bf16)] for line in lines]
+            add_dots(emitter, sums, q, q_stride, at, keys_there)
         for row in range(queries):
             four = four_sums(emitter, [builder.load(place) for place in sums[row]])
             address = builder.add(out, builder.mul(out_stride, I64(row)))
             address = builder.add(address, builder.mul(first, I64(4)))
             builder.store(four, builder.inttoptr(address, ir.VectorType(FLOAT, SLOTS).as_pointer()), align=4)
     builder.ret_void()
+
+
+def add_dots(emitter: Emitter, sums, q, q_stride, at, keys) -> None:
+    """Adds to ``sums`` [rows][slots] the products of queries from number ``at`` on with ``keys`` [slots][vectors]."""
+    builder = emitter.builder
+    first = builder.add(q, builder.mul(at, I64(4)))
+    for row, places in enumerate(sums):
+        line = builder.add(first, builder.mul(q_stride, I64(row)))
+        for part in range(len(keys[0])):
+            query = emitter.load(emitter.offset(line, 4 * WIDTH * part), VECTOR, align=4)
+            for slot, place in enumerate(places):
+                builder.store(emitter.multiply_add(query, keys[slot][part], builder.load(place)), place)
 
 
 def value_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
@@ -82,15 +113,13 @@ def value_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
     emitter, arguments = define(module, name, 8)
     head_dim = arguments[5]
     builder = emitter.builder
-    wide = builder.udiv(head_dim, I64(WIDTH * WIDE_PARTS))
-    rest = builder.udiv(builder.urem(head_dim, I64(WIDTH * WIDE_PARTS)), I64(WIDTH))
-    with cgutils.for_range(builder, wide, intp=I64) as group:
-        first = builder.mul(group.index, I64(WIDTH * WIDE_PARTS))
-        emit_value_columns(emitter, arguments, queries, bf16, first, WIDE_PARTS)
-    done = builder.mul(wide, I64(WIDTH * WIDE_PARTS))
-    with cgutils.for_range(builder, rest, intp=I64) as group:
-        first = builder.add(done, builder.mul(group.index, I64(WIDTH)))
-        emit_value_columns(emitter, arguments, queries, bf16, first, 1)
+    done = I64(0)
+    for parts in (WIDE_PARTS, 2, 1):
+        count = builder.udiv(builder.sub(head_dim, done), I64(WIDTH * parts))
+        with cgutils.for_range(builder, count, intp=I64) as group:
+            first = builder.add(done, builder.mul(group.index, I64(WIDTH * parts)))
+            emit_value_columns(emitter, arguments, queries, bf16, first, parts)
+        done = builder.add(done, builder.mul(count, I64(WIDTH * parts)))
     builder.ret_void()
 
 
@@ -110,7 +139,11 @@ def emit_value_columns(emitter: Emitter, arguments, queries: int, bf16: bool, fi
     with cgutils.for_range(builder, count, intp=I64) as slot:
         line = builder.add(values, builder.mul(slot.index, value_stride))
         line = builder.add(line, builder.mul(first, I64(value_bytes)))
-        loaded = [numbers(emitter, emitter.offset(line, value_bytes * WIDTH * part), bf16) for part in range(parts)]
+        places_there = [emitter.offset(line, value_bytes * WIDTH * part) for part in range(parts)]
+        if bf16 and parts > 1:
+            loaded = [number for place in places_there[::2] for number in word_pair(emitter, place)]
+        else:
+            loaded = [numbers(emitter, place, bf16) for place in places_there]
         for row in range(queries):
             place = builder.add(weights, builder.mul(weights_stride, I64(row)))
             place = builder.add(place, builder.mul(slot.index, I64(4)))

@@ -25,6 +25,8 @@ from .primitives import IS_X86
 PANEL = 16
 MAX_TILE_ROWS = 6
 BLOCK = 32
+AHEAD = 2048
+"""Bytes of weights that are asked for before they are used."""
 TILE_KINDS = ("q4", "q8", "f32", "bf16", "f16")
 Q4_BLOCK_BYTES = 320
 Q8_BLOCK_BYTES = 544
@@ -55,6 +57,12 @@ class Emitter:
         """The value of type ``kind`` at an int64 address."""
         place = self.builder.inttoptr(address, kind.as_pointer())
         return self.builder.load(place, align=align)
+
+    def prefetch(self, address) -> None:
+        """Asks for the cache line at an int64 address ahead of its use."""
+        kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        self.builder.call(function, [self.builder.inttoptr(address, I8.as_pointer()), I32(0), I32(3), I32(1)])
 
     def offset(self, address, count: int):
         """``address + count`` bytes."""
@@ -120,6 +128,8 @@ def quantized_tile(module: ir.Module, name: str, rows: int, block_bytes: int, em
             inputs.append(builder.add(line, builder.mul(loop.index, I64(2 * BLOCK))))
             line = builder.add(scales, builder.mul(scales_stride, I64(row)))
             factors.append(builder.add(line, builder.mul(loop.index, I64(8))))
+        for line in range(0, block_bytes, 64):
+            emitter.prefetch(emitter.offset(block, AHEAD + line))
         emit_block(emitter, block, inputs, factors, sums)
     store_sums(emitter, sums, *target[:2])
     builder.ret_void()
