@@ -1,5 +1,8 @@
 """Calls single compiled CPU operations as the step does, on torch tensors, so that they compare with the reference."""
 
+# pyright: reportCallIssue=false
+# (scratch arrays are handed over in one go)
+
 from __future__ import annotations
 
 from functools import cache
