@@ -9,22 +9,32 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..engine.status import EngineStatus
-from .kv_feed import KvFeed
+from .kv_feed import KvFeed, Panel
 from .reply_rate import ReplyRate
 from .reply_render import ReplyRender
 from .views import View
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 RATES_EVERY_S = 1.0
 RENDERS_PER_S = 15
 COST_SHARE = 8
 """A reply whose render takes t seconds is rendered every 8 t seconds at most."""
 NUM_HUES = 6
+
+
+class Page(Panel, Protocol):
+    """What the hub tells an open page."""
+
+    def close(self) -> None: ...
+    def note_status(self) -> None: ...
+    def note_session(self, session: View) -> None: ...
+    def note_path(self) -> None: ...
+    def note_lost(self, message_id: str) -> None: ...
+    def note_message(self, message: View) -> None: ...
+    def note_reply(self, message_id: str) -> None: ...
+    def note_rates(self, rates: View) -> None: ...
 
 
 class Hub:
@@ -39,7 +49,7 @@ class Hub:
         self.service = service
         self.client = client
         self.kv = KvFeed(client, service)
-        self._connections: set[Connection] = set()
+        self._connections: set[Page] = set()
         self._replies: dict[str, ReplyRender] = {}
         self._session_of: dict[str, str] = {}
         self._rates: dict[str, ReplyRate] = {}
@@ -50,7 +60,7 @@ class Hub:
 
     # -- connections ------------------------------------------------------------------------------------------------
 
-    def join(self, connection: Connection) -> None:
+    def join(self, connection: Page) -> None:
         """A page has connected."""
         self._connections.add(connection)
         if not self._unsubscribe:
@@ -59,7 +69,7 @@ class Hub:
                 self.client.watch_status(self._on_status),
             ]
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: Page) -> None:
         """A page has gone."""
         self._connections.discard(connection)
         self.kv.unfollow(connection)
@@ -186,7 +196,7 @@ class Hub:
         for connection in self._connections:
             connection.note_rates(rates)
 
-    def _followers(self, session_id: str, note: Callable[[Connection], None]) -> None:
+    def _followers(self, session_id: str, note: Callable[[Page], None]) -> None:
         for connection in self._connections:
             if connection.session_id == session_id:
                 note(connection)

@@ -7,12 +7,9 @@ the lamp shows what the engine says and not what was assumed.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..engine.errors import PagedChatError
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 GATHER_S = 0.1
 _EVENT_FIELDS = ("seq", "type", "blocks", "ref_counts", "states", "num_tokens")
@@ -21,28 +18,38 @@ LONGEST_BACKLOG = 4_000
 """Events a slow page may be behind; beyond that it gets a new snapshot instead."""
 
 
+class Panel(Protocol):
+    """What the feed tells an open panel."""
+
+    session_id: str | None
+
+    def note_kv(self, events: list[dict[str, Any]]) -> None: ...
+    def note_stats(self, stats: dict[str, Any]) -> None: ...
+    def note_table(self) -> None: ...
+
+
 class KvFeed:
     """One subscription to the engine's events for all panels."""
 
     def __init__(self, client: Any, service: Any) -> None:
         self._client = client
         self._service = service
-        self._followers: set[Connection] = set()
+        self._followers: set[Panel] = set()
         self._unsubscribe: Any = None
         self._worker: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._touched: set[str] = set()
 
-    def follow(self, connection: Connection) -> None:
+    def follow(self, panel: Panel) -> None:
         """A panel has opened."""
-        self._followers.add(connection)
+        self._followers.add(panel)
         if self._unsubscribe is None:
             self._unsubscribe = self._client.watch_events(self._on_events)
             self._worker = asyncio.get_running_loop().create_task(self._work())
 
-    def unfollow(self, connection: Connection) -> None:
+    def unfollow(self, panel: Panel) -> None:
         """A panel has closed."""
-        self._followers.discard(connection)
+        self._followers.discard(panel)
         if self._followers or self._unsubscribe is None:
             return
         self._unsubscribe()
