@@ -38,7 +38,6 @@ class Connection:
         self.session_id: str | None = None
         self.panel = False
         self._send = send
-        self._close = close
         self._out: deque[View] = deque()
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
@@ -46,10 +45,6 @@ class Connection:
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, list[str]] = {}
         self._forget()
-
-    def close(self) -> None:
-        """End the connection."""
-        self._close()
 
     def _forget(self) -> None:
         self._status = self._path = self._snapshot = self._table = False
