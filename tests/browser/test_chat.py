@@ -45,8 +45,7 @@ def test_the_footer_tells_reuse_first_token_and_speed(chat: PageDriver, server: 
     expect(first.get_by_test_id("reply-stats")).to_contain_text(re.compile(r"\d+ of \d+ tokens reused"))
     expect(first.get_by_test_id("reply-stats")).to_contain_text(re.compile(r"first token \d+\.\d\d s"))
     expect(first.get_by_test_id("reply-stats")).to_contain_text(re.compile(r"[\d.]+ tok/s"))
-    chat.action(first, "regenerate")
-    chat.wait_done()
+    chat.regenerate(first, "2/2")
     stats = chat.messages("assistant").last.get_by_test_id("reply-stats").inner_text()
     found = re.search(r"(\d+) of (\d+) tokens reused", stats)
     assert found and int(found[1]) == int(found[2]) - 1, stats
@@ -232,9 +231,8 @@ def test_a_tree_of_many_branches_keeps_every_leaf(chat: PageDriver, server: Page
     chat.ask("root")
     for turn in range(2):
         chat.ask(f"turn {turn}")
-    for _ in range(10):
-        chat.action(chat.messages("assistant").nth(1), "regenerate")
-        chat.wait_done()
+    for count in range(2, 12):
+        chat.regenerate(chat.messages("assistant").nth(1), f"{count}/{count}")
     expect(chat.test_id("sibling-label")).to_have_text("11/11")
     for index in range(10, 0, -1):
         chat.test_id("sibling-prev").first.click()

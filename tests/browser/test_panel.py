@@ -115,8 +115,7 @@ def test_the_block_table_follows_the_shown_branch(chat: PageDriver, server: Page
 
 def test_the_gauges_tell_hits_and_load(chat: PageDriver, server: PageServer) -> None:
     chat.ask("Hits, please")
-    chat.action(chat.messages("assistant").last, "regenerate")
-    chat.wait_done()
+    chat.regenerate(chat.messages("assistant").last, "2/2")
     stats = server.do(server.client.stats())
     share = 100 * stats["cached_tokens"] / stats["prompt_tokens"]
     expect(chat.page.locator(".gauges")).to_contain_text(f"{share:.1f} %")

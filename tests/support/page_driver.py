@@ -80,6 +80,12 @@ class PageDriver:
         self.page.locator(f"[data-session-id='{session_id}'] a").click()
         self.page.wait_for_function("(id) => window.pagedchat.page.session?.id === id", arg=session_id)
 
+    def regenerate(self, message: Locator, place: str) -> None:
+        """Another reply; ``place`` is its label among its siblings. Waits for its end."""
+        self.action(message, "regenerate")
+        expect(self.page.get_by_text(place, exact=True)).to_be_visible()
+        self.wait_done()
+
     def grid(self) -> dict[str, int]:
         """The numbers of what is drawn."""
         data: Any = self.test_id("kv-grid").evaluate("(element) => ({...element.dataset})")
