@@ -15,7 +15,7 @@ from numba import njit
 
 from .attention_tiles import MAX_QUERIES
 from .elementwise import REORDER, load_run
-from .primitives import call_5, call_8, fast_exp, prefetch
+from .primitives import call_5, call_8, call_10, fast_exp
 from .tiles import MAX_TILE_ROWS, PANEL, TILE_KINDS
 
 TILE_TOKENS = 16
@@ -141,12 +141,12 @@ def attend_direct(
             for t in range(0, count, block_size):
                 run = min(block_size, count - t)
                 at = table[(start + t) // block_size] * block_stride
-                if row == 0:
-                    prefetch(values + at, run * line)
-                    ahead = start + t + PREFETCH_SLOTS
-                    if ahead < end:
-                        prefetch(keys + table[ahead // block_size] * block_stride, block_size * line)
-                call_8(score_code, (keys + at, line, run, query, row_line, head_dim, score_at + 4 * t, score_line))
+                next_at = table[min(start + t + PREFETCH_SLOTS, end - 1) // block_size] * block_stride
+                call_10(
+                    score_code,
+                    (keys + at, line, run, query, row_line, head_dim, score_at + 4 * t, score_line, keys + next_at,
+                     values + at),
+                )  # fmt: skip
             for r in range(row, row + n):
                 visible = min(count, limits[r] - start)
                 peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])

@@ -53,13 +53,14 @@ def four_sums(emitter: Emitter, vectors):
 
 
 def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
-    """Defines ``name(keys, key_stride, count, q, q_stride, head_dim, out, out_stride)``.
+    """Defines ``name(keys, key_stride, count, q, q_stride, head_dim, out, out_stride, ahead, ahead_too)``.
 
     Dot products of ``queries`` float32 rows with ``count`` keys. Writes up to 3 values past ``count``, which repeat
-    the last key; never reads past it. Strides in bytes.
+    the last key; never reads past it. Strides in bytes. ``ahead`` and ``ahead_too`` are addresses of as many slots
+    that will be read later: their memory is asked for little by little.
     """
-    emitter, arguments = define(module, name, 8)
-    keys, key_stride, count, q, q_stride, head_dim, out, out_stride = arguments
+    emitter, arguments = define(module, name, 10)
+    keys, key_stride, count, q, q_stride, head_dim, out, out_stride, ahead, ahead_too = arguments
     builder = emitter.builder
     key_bytes = 2 if bf16 else 4
     sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(SLOTS)] for _ in range(queries)]
@@ -68,6 +69,11 @@ def score_tile(module: ir.Module, name: str, queries: int, bf16: bool) -> None:
     with cgutils.for_range(builder, groups, intp=I64) as group:
         first = builder.mul(group.index, I64(SLOTS))
         lines = slot_lines(emitter, keys, key_stride, first, SLOTS, last)
+        at_slots = builder.mul(first, key_stride)
+        with cgutils.for_range(builder, builder.udiv(key_stride, I64(64 // SLOTS)), intp=I64) as cache_line:
+            offset = builder.add(at_slots, builder.mul(cache_line.index, I64(64)))
+            emitter.prefetch(builder.add(ahead, offset))
+            emitter.prefetch(builder.add(ahead_too, offset))
         for place in (place for row in sums for place in row):
             builder.store(ir.Constant(VECTOR, None), place)
         done = I64(0)

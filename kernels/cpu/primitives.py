@@ -67,7 +67,7 @@ def indirect(count: int):
     return call
 
 
-call_5, call_8, call_9 = indirect(5), indirect(8), indirect(9)
+call_5, call_8, call_9, call_10 = indirect(5), indirect(8), indirect(9), indirect(10)
 
 
 @intrinsic
@@ -115,28 +115,6 @@ def pause(typing_context):
         return context.get_dummy_value()
 
     return types.void(), generate
-
-
-@intrinsic
-def prefetch_line(typing_context, address):
-    """Asks for the cache line at an address ahead of its use."""
-
-    def generate(context, builder, signature, arguments):
-        byte = ir.IntType(8).as_pointer()
-        word = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [builder.inttoptr(arguments[0], byte), word(0), word(3), word(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
-
-
-@njit(nogil=True)
-def prefetch(address, size):
-    """Asks for ``size`` bytes from ``address`` on ahead of their use."""
-    for line in range(address, address + size, 64):
-        prefetch_line(line)
 
 
 @intrinsic
