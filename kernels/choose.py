@@ -69,11 +69,18 @@ def choose_kernels(device: str | torch.device, dtype: torch.dtype) -> Kernels:
         return ReferenceKernels(device, dtype, f"plain torch, there are no compiled kernels for {device.type} yet")
     if dtype not in (torch.float32, torch.bfloat16):
         return ReferenceKernels(device, dtype, f"plain torch, the compiled kernels do not know {dtype}")
+    plain = plain_cpu_dtype(dtype)
     try:
         from .cpu.kernels import CpuKernels
 
-        return CpuKernels(dtype, user_cache_path("pagedchat", appauthor=False), __version__)
+        return CpuKernels(plain, user_cache_path("pagedchat", appauthor=False), __version__)
     except Exception as error:  # Numba fails to import in many ways; the app must start all the same
         problem = f"Numba cannot be used here ({type(error).__name__}: {error})"
         log.warning("%s; replies will be slow.", problem)
-        return ReferenceKernels(device, dtype, f"plain torch, {problem}")
+        return ReferenceKernels(device, plain, f"plain torch, {problem}")
+
+
+def plain_cpu_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What plain torch computes in on this CPU: bfloat16 products are many times slower without instructions for it."""
+    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return dtype if known is not None and known() else torch.float32

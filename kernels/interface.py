@@ -154,6 +154,11 @@ class Kernels(Protocol):
     """
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What the single operations compute in; the cache may have another dtype."""
+        ...
+
+    @property
     def name(self) -> str:
         """The backend that serves now, as shown to the user."""
         ...

@@ -6,6 +6,7 @@ Knows the order of operations; the operations themselves are the kernels'.
 from __future__ import annotations
 
 import logging
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_PLAIN_WEIGHTS = 500_000_000
+"""Models up to this size are unpacked for plain torch while kernels are compiled; larger ones wait for the kernels."""
+
 EMBEDDING, HEAD, FINAL_NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
 
 
@@ -44,6 +48,8 @@ class Decoder:
         self.kernels = kernels
         self._compiling = kernels.fuse(shape, weights, kv_cache)
         self._holder: DecoderProgram | None = None
+        if self._compiling is not None and num_weights(shape) > MOST_PLAIN_WEIGHTS:
+            wait([self._compiling])
         self._adopt_program()
         if self._holder is None:
             self._holder = OperationSteps(shape, weights, kernels, kv_cache)
@@ -72,13 +78,13 @@ class Decoder:
 
 
 class OperationSteps:
-    """The decoder as a sequence of kernel calls: any backend, any device."""
+    """The decoder as a sequence of kernel calls: any backend, any device. Computes in the kernels' dtype."""
 
     def __init__(self, shape: DecoderShape, weights: DecoderWeights, kernels: Kernels, kv_cache: torch.Tensor):
         self.shape = shape
         self.kernels = kernels
         self.kv_cache = kv_cache
-        device, dtype = kv_cache.device, kv_cache.dtype
+        device, dtype = kv_cache.device, kernels.dtype
         self.embedding = dense(weights.embedding).to(device=device, dtype=dtype)
         self.cos, self.sin = weights.cos.to(device), weights.sin.to(device)
         self.final_norm = weights.final_norm.to(device=device, dtype=dtype)
@@ -135,6 +141,13 @@ class PreparedLayer:
         self.down = kernels.linear([layer.down], layer.down_bias)
         products = (self.qkv, self.output, self.gate_up, self.down)
         self.weight_bytes = sum(product.weight_bytes for product in products)
+
+
+def num_weights(shape: DecoderShape) -> int:
+    """Weights of all matrices, about."""
+    attention = 2 * (shape.num_heads + shape.num_kv_heads) * shape.head_dim
+    layer = shape.hidden_size * (attention + 3 * shape.intermediate_size)
+    return shape.num_layers * layer + shape.vocab_size * shape.hidden_size
 
 
 def decoder_shape(spec: ModelSpec) -> DecoderShape:

@@ -85,8 +85,8 @@ class CpuKernels(ReferenceKernels):
     none for a model, are those of plain torch.
     """
 
-    def __init__(self, dtype: torch.dtype, cache: Path, version: str, threads: int | None = None):
-        super().__init__("cpu", dtype)
+    def __init__(self, plain_dtype: torch.dtype, cache: Path, version: str, threads: int | None = None):
+        super().__init__("cpu", plain_dtype)
         self.folder = cache_folder(cache, version)
         self.unwritable = prepare_folder(self.folder)
         self.threads = threads or default_threads()

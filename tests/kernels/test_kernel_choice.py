@@ -117,3 +117,24 @@ def test_triton_and_numba_are_not_needed_to_import(name):
 def test_an_unknown_device_kind_runs_on_the_reference():
     chosen = choose.choose_kernels("cpu", torch.float16)
     assert chosen.name == "reference" and "float16" in chosen.reason
+
+
+def test_a_large_model_waits_for_the_compiled_kernels_instead_of_being_unpacked(monkeypatch):
+    from pagedchat.engine.models import decoder
+
+    monkeypatch.setattr(decoder, "MOST_PLAIN_WEIGHTS", 0)
+    ready, late = kernels.compiled_functions, Future()
+    monkeypatch.setattr(kernels, "compiled_functions", lambda *_: late)
+    folder = kernels.CpuKernels(torch.float32, user_cache_path("pagedchat", appauthor=False), __version__).folder
+    functions = ready(folder, True).result(timeout=200)
+    timer = threading.Timer(0.3, late.set_result, [functions])
+    timer.start()
+    assert load_tiny().describe()["kernels"] == "numba"
+    timer.join()
+
+
+def test_plain_torch_computes_in_float32_on_a_processor_without_bfloat16(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
+    assert choose.plain_cpu_dtype(torch.bfloat16) == torch.float32
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+    assert choose.plain_cpu_dtype(torch.bfloat16) == torch.bfloat16
