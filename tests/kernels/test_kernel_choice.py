@@ -5,13 +5,16 @@ from __future__ import annotations
 import builtins
 import subprocess
 import sys
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from platformdirs import user_cache_path
 
+from pagedchat import __version__
 from pagedchat.engine.runner import ModelRunner
 from pagedchat.kernels import choose
 from pagedchat.kernels.cpu import compiled, kernels
