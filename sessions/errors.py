@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ def _from_sqlite(path: Path, error: sqlite3.Error) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damaged(path, str(error))
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_room(path)):
         return _full(path)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreError(
@@ -80,6 +81,14 @@ def _from_system(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"The chat database {path} cannot be reached: {reason}; choose another folder with --data-dir.", "unreachable"
     )
+
+
+def _no_room(path: Path) -> bool:
+    """Whether not even one of SQLite's shared-memory pages fits: it reports that as an I/O error."""
+    try:
+        return shutil.disk_usage(path.parent).free < 1 << 15
+    except OSError:
+        return False
 
 
 def _full(path: Path) -> StoreError:

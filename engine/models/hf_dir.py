@@ -49,7 +49,8 @@ class HFCheckpoint(Checkpoint):
         self.warnings = []
         self._config = read_json(self.path / "config.json")
         if not self._config:
-            raise ModelFileError(f"{self.path} has no config.json, so it is no Hugging Face model folder.")
+            why = "an empty" if (self.path / "config.json").is_file() else "no"
+            raise ModelFileError(f"{self.path} has {why} config.json, so it is no Hugging Face model folder.")
         family = _family(self._config, self.path)
         self._files = [SafetensorsFile(file) for file in _weight_files(self.path)]
         self._by_name = {name: file for file in self._files for name in file.entries if not _IGNORED.fullmatch(name)}

@@ -222,6 +222,9 @@ def test_an_unsupported_family_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"no config.json"):
         open_checkpoint(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelFileError, match=r"an empty config.json"):
+        open_checkpoint(tmp_path)
 
 
 class _Opens:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pagedchat.sessions.errors import StoreError, explained
 from pagedchat.sessions.store import SessionStore
 from support.chat_room import ChatRoom, play
 
@@ -112,3 +115,16 @@ def test_what_was_sent_or_finished_waits_for_the_disk_and_partials_do_not(tmp_pa
     assert levels == [normal, full, normal, full]
     assert store.message(reply.id).content == "partial"
     store.close()
+
+
+@pytest.mark.parametrize(("free", "problem"), [(4096, "full"), (1 << 30, "other")])
+def test_an_io_error_on_a_full_disk_is_called_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, problem: str
+) -> None:
+    class IoError(sqlite3.OperationalError):
+        sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    with pytest.raises(StoreError) as told, explained(tmp_path / "s.db"):
+        raise IoError("disk I/O error")
+    assert told.value.problem == problem
