@@ -1,16 +1,19 @@
-"""Packs weight matrices into panels (see `tiles`), once at load."""
+"""Packs weight matrices into panels (see `tiles`), once at load. Imports torch late: compiling does not need it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numba import njit
 
 from ..interface import QuantizedWeight, Weight
 from .products import BF16, F16, F32, Q4, Q8
 from .tiles import PANEL, Q4_BLOCK_BYTES, Q8_BLOCK_BYTES
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass
@@ -38,6 +41,8 @@ def pack(weight: Weight, dtype: torch.dtype) -> PackedMatrix:
 
     Block formats without panels of their own become float16, whose error is below 0.05 %.
     """
+    import torch
+
     if dtype != torch.float32 and not isinstance(weight, torch.Tensor):
         if weight.kind in ("Q4_0", "Q4_1"):
             return pack_q4(weight, 20 if weight.kind == "Q4_1" else 18)
@@ -52,6 +57,8 @@ def pack(weight: Weight, dtype: torch.dtype) -> PackedMatrix:
 
 def pack_plain(tensor: torch.Tensor) -> PackedMatrix:
     """Panels of a float32, bfloat16 or float16 tensor [rows, columns]."""
+    import torch
+
     rows, columns = tensor.shape
     kind = {torch.float32: F32, torch.bfloat16: BF16, torch.float16: F16}[tensor.dtype]
     values = tensor.contiguous().view(torch.int32 if kind == F32 else torch.int16).numpy()
