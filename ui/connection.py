@@ -44,10 +44,11 @@ class Connection:
         self._first: int | None = None
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, list[str]] = {}
+        self._looking: asyncio.Task[None] | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._status = self._path = self._snapshot = self._table = False
+        self._status = self._path = self._snapshot = self._table = self._hold_events = False
         self._sessions: dict[str, View] = {}
         self._ripe: asyncio.TimerHandle | None = None
         self._replies: set[str] = set()
@@ -159,12 +160,16 @@ class Connection:
 
     async def pump(self) -> None:
         """Send what there is, for as long as the page is there."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            await self._gather()
-            while self._out:
-                await self._send(orjson.dumps(self._out.popleft()))
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._gather()
+                while self._out:
+                    await self._send(orjson.dumps(self._out.popleft()))
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
 
     def _put(self, frame: View) -> None:
         self._out.append(frame)
@@ -185,13 +190,11 @@ class Connection:
         if self._rates is not None:
             self._put({"ev": "rates", "rates": self._rates})
             self._rates = None
-        if self._snapshot:
-            await self._gather_snapshot()
         if self._stats is not None:
             self._put({"ev": "kv-stats", "stats": self._stats})
             self._stats = None
-        if self._table:
-            await self._gather_table()
+        if (self._snapshot or self._table) and self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look())
 
     async def _gather_path(self) -> None:
         async with self._lock:
@@ -203,12 +206,29 @@ class Connection:
             except PagedChatError as error:
                 self._put({"ev": "gone", "session": self.session_id, "error": str(error)})
 
-    async def _gather_snapshot(self) -> None:
-        self._snapshot = False
+    async def _look(self) -> None:
+        """Ask the engine what the panel lacks. It answers between two steps, and nothing else may wait for that."""
         try:
-            self._put({"ev": "kv-snapshot", **await self.hub.kv.look()})
+            while self._snapshot or self._table:
+                if self._snapshot:
+                    await self._gather_snapshot()
+                if self._table:
+                    await self._gather_table()
+        finally:
+            self._looking = None
+
+    async def _gather_snapshot(self) -> None:
+        """A snapshot, then the events that came while it was on its way."""
+        self._snapshot, self._hold_events = False, True
+        try:
+            found = await self.hub.kv.look()
+            if self.panel:
+                self._put({"ev": "kv-snapshot", **found})
         except PagedChatError:
             self._snapshot = False  # the next status says when the engine is back; the page asks again then
+        finally:
+            self._hold_events = False
+            self._put_events()
 
     async def _gather_table(self) -> None:
         self._table = False
@@ -231,6 +251,8 @@ class Connection:
 
     def _put_events(self) -> None:
         self._ripe = None
+        if self._hold_events:
+            return
         events, self._events = self._events, []
         if events and self.panel and not self._snapshot:
             self._put({"ev": "kv", "events": events})

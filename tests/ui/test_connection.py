@@ -273,6 +273,41 @@ def test_only_rows_of_the_block_table_that_changed_travel(tmp_path: Path) -> Non
     with_room(tmp_path, PagedFakeClient(["fine"]), story)
 
 
+class BusyEngine(PagedFakeClient):
+    """Answers nothing about its blocks until it is let go, as in the middle of a long step."""
+
+    def __init__(self, replies: list[str]) -> None:
+        super().__init__(replies)
+        self.free = asyncio.Event()
+
+    async def snapshot(self) -> dict[str, Any]:
+        found = await super().snapshot()
+        await self.free.wait()
+        return found
+
+
+def test_an_engine_that_is_slow_to_tell_of_its_blocks_holds_up_nothing_else(tmp_path: Path) -> None:
+    client = BusyEngine(["fine"])
+
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        session = await room.new()
+        await page.call("open", session=session)
+        await page.call("kv", on=True)
+        sent = await page.call("send", session=session, parent=None, text="hello")
+        await room.end_of(sent["reply"])
+        await page.until(lambda: any(frame.get("ev") == "message" for frame in page.frames))
+        await page.until(lambda: "fine" in "".join(page.blocks[sent["reply"]]))
+        await asyncio.sleep(0.3)
+        assert not [frame for frame in page.frames if frame.get("ev") in ("kv-snapshot", "kv")]
+        client.free.set()
+        await page.until(lambda: [frame for frame in page.frames if frame.get("ev") == "kv"])
+        kinds = [frame["ev"] for frame in page.frames if frame.get("ev") in ("kv-snapshot", "kv")]
+        assert kinds[0] == "kv-snapshot", "events follow the snapshot they belong to"
+
+    with_room(tmp_path, client, story)
+
+
 def tables(page: FakePage) -> list[dict[str, Any]]:
     return [frame for frame in page.frames if frame.get("ev") == "kv-table"]
 
