@@ -19,6 +19,7 @@ from .checks import UNSET, clean_params, clean_text, clean_title
 from .errors import SessionError
 from .events import Followers
 from .ids import now
+from .prompt_room import check_room
 from .prompts import prompt_messages
 from .reply_job import ReplyJob
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
@@ -136,8 +137,17 @@ class ChatService:
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
-    async def send(self, session_id: str, parent_id: str | None, text: str) -> View:
-        """{"user", "reply"}: a message under ``parent_id`` (None: a first one) and the reply that begins."""
+    async def send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
+        """{"user", "reply"}: a message under ``parent_id`` (None: a first one) and the reply that begins.
+
+        Without a session a new one begins. A message that has no room in the context is refused before anything is
+        stored. While the engine is not ready nobody can tell: such a message is stored, and if it turns out to be too
+        long its reply has the status "error" and says so.
+
+        Raises:
+            RequestError: the prompt is too long; both numbers are in the sentence.
+            SessionError: there is no such parent here, or it is still being written.
+        """
         text = clean_text(text, needed=True)
         return await self._whole(self._send(session_id, parent_id, text))
 
@@ -150,7 +160,10 @@ class ChatService:
         return await self._whole(self._continue(message_id))
 
     async def edit(self, message_id: str, text: str) -> View:
-        """{"message", "user", "reply"}: a sibling with another text, and for a question the reply that begins."""
+        """{"message", "user", "reply"}: a sibling with another text, and for a question the reply that begins.
+
+        A question that has no room is refused as in ``send``.
+        """
         text = clean_text(text, needed=True)
         return await self._whole(self._edit(message_id, text))
 
@@ -177,11 +190,9 @@ class ChatService:
         return await self._read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
 
     async def history(self, session_id: str, message_id: str | None) -> list[dict[str, Any]]:
-        """The messages that a prompt under ``message_id`` begins with: {"role", "content", "token_ids"} each."""
-        if message_id is not None:
-            return prompt_messages(await self.prompt_path(message_id))[0]
-        session = await self._read(self.store.session, session_id)
-        return prompt_messages(PromptPath(session, [], {}, None))[0]
+        """What the prompt of a question under ``message_id`` begins with: {"role", "content", "token_ids"} each."""
+        path = await self._read(self.store.question_path, session_id, message_id, self.fingerprint())
+        return prompt_messages(path)[0]
 
     # -- what reply jobs ask for ------------------------------------------------------------------------------------
 
@@ -240,7 +251,16 @@ class ChatService:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _send(self, session_id: str, parent_id: str | None, text: str) -> View:
+    async def _check_room(self, session_id: str | None, parent_id: str | None, text: str) -> None:
+        if self.engine.status.state != "ready":
+            return
+        messages = await self.history(session_id, parent_id) if session_id is not None else []
+        await check_room(self.engine, [*messages, {"role": "user", "content": text, "token_ids": None}])
+
+    async def _send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
+        await self._check_room(session_id, parent_id, text)
+        if session_id is None:
+            session_id = (await self.create_session())["id"]
         session, user, reply = await self._write(self.store.add_question, session_id, parent_id, text)
         user_view = self._tell_message(user)
         return {"user": user_view, "reply": self._start(session, reply)}
@@ -257,6 +277,9 @@ class ChatService:
         return await self._reply(self.store.resume_reply, message_id)
 
     async def _edit(self, message_id: str, text: str) -> View:
+        old = await self._read(self.store.message, message_id)
+        if old.role == "user":
+            await self._check_room(old.session_id, old.parent_id, text)
         session, edited, reply = await self._write(self.store.add_edit, message_id, text)
         view = self._tell_message(edited)
         if reply is not None:

@@ -148,12 +148,18 @@ class SessionStore:
         """The branch that ends at ``message_id``, with the ids its messages had in prompts of that model."""
         with self._reader.reading() as connection:
             last = turns.message(connection, message_id)
-            found = turns.session(connection, last.session_id)
-            known = tree.token_ids(connection, message_id, fingerprint)
-            ids = {one: unpack(blob) for one, blob in known if blob is not None}
-            query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
-            row = connection.execute(query, [found.id, fingerprint]).fetchone()
-            return PromptPath(found, tree.branch(connection, message_id), ids, unpack(row[0]) if row else None)
+            return _prompt_path(connection, turns.session(connection, last.session_id), message_id, fingerprint)
+
+    def question_path(self, session_id: str, parent_id: str | None, fingerprint: str) -> PromptPath:
+        """The branch that a question sent under ``parent_id`` would follow. See ``turns.add_question``.
+
+        Raises:
+            SessionError: there is no such session, or the parent cannot have a question under it.
+        """
+        with self._reader.reading() as connection:
+            found = turns.session(connection, session_id)
+            place = turns.question_place(connection, session_id, parent_id) if parent_id is not None else None
+            return _prompt_path(connection, found, place, fingerprint)
 
     def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
         """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.
@@ -252,3 +258,14 @@ class SessionStore:
         with self._writer.transaction(durable=True) as connection:
             reply = turns.message(connection, write(connection, message_id))
             return turns.session(connection, reply.session_id), reply
+
+
+def _prompt_path(
+    connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str
+) -> PromptPath:
+    known = tree.token_ids(connection, last_id, fingerprint) if last_id is not None else []
+    ids = {one: unpack(blob) for one, blob in known if blob is not None}
+    query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
+    row = connection.execute(query, [session.id, fingerprint]).fetchone()
+    messages = tree.branch(connection, last_id) if last_id is not None else []
+    return PromptPath(session, messages, ids, unpack(row[0]) if row else None)

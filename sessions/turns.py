@@ -95,6 +95,24 @@ def add_question(connection: sqlite3.Connection, session_id: str, parent_id: str
     return _start_reply(connection, session_id, user_id, None)
 
 
+def question_place(connection: sqlite3.Connection, session_id: str, parent_id: str) -> str | None:
+    """The parent that a question under ``parent_id`` gets, None for a first message. See ``add_question``.
+
+    Raises:
+        SessionError: the parent is of another session or still being written.
+    """
+    parent = tree.message(connection, parent_id)
+    if parent is None or parent.session_id != session_id:
+        raise SessionError("The message this one answers is not in this chat; reload the page to see it as it is.")
+    if parent.status == "streaming":
+        raise SessionError("The reply above is still being written; wait for its end or stop it, then send again.")
+    if not _is_empty(parent):
+        return parent.id
+    refused = parent.generation is not None and parent.generation.finish_reason == REFUSED
+    question = tree.message(connection, parent.parent_id) if refused and parent.parent_id else None
+    return question.parent_id if question else parent.parent_id
+
+
 def add_reply(connection: sqlite3.Connection, message_id: str) -> str:
     """Another reply: beside ``message_id`` if that is a reply, under it if it is a question; returns its id.
 
@@ -250,17 +268,10 @@ def _insert(
 
 
 def _usable_parent(connection: sqlite3.Connection, session_id: str, parent_id: str) -> str | None:
-    parent = tree.message(connection, parent_id)
-    if parent is None or parent.session_id != session_id:
-        raise SessionError("The message this one answers is not in this chat; reload the page to see it as it is.")
-    if parent.status == "streaming":
-        raise SessionError("The reply above is still being written; wait for its end or stop it, then send again.")
-    if not _is_empty(parent):
-        return parent.id
-    _hide(connection, parent.id)
-    refused = parent.generation is not None and parent.generation.finish_reason == REFUSED
-    question = tree.message(connection, parent.parent_id) if refused and parent.parent_id else None
-    return question.parent_id if question else parent.parent_id
+    place = question_place(connection, session_id, parent_id)
+    if place != parent_id:
+        _hide(connection, parent_id)
+    return place
 
 
 def _shown_at(connection: sqlite3.Connection, target: Message) -> str | None:

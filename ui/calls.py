@@ -109,11 +109,8 @@ async def settings(connection: Connection, frame: View) -> View:
 @call
 async def send(connection: Connection, frame: View) -> View:
     """Store a question and begin its reply; without a session a new one begins."""
-    service, session_id = connection.hub.service, frame["session"]
-    if session_id is None:
-        session_id = (await service.create_session())["id"]
-    sent = await service.send(session_id, frame.get("parent"), frame["text"])
-    return {"session": session_id, "user": sent["user"]["id"], "reply": sent["reply"]["id"]}
+    sent = await connection.hub.service.send(frame["session"], frame.get("parent"), frame["text"])
+    return {"session": sent["user"]["session_id"], "user": sent["user"]["id"], "reply": sent["reply"]["id"]}
 
 
 @call

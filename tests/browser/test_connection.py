@@ -63,6 +63,57 @@ def test_a_reply_cut_off_by_a_restart_is_marked_and_can_go_on(context: BrowserCo
         chat.page.close()
 
 
+@pytest.mark.parametrize("length", [3_000, 250_000, 4 << 20])
+def test_a_message_longer_than_the_context_stays_in_the_composer(chat: PageDriver, length: int) -> None:
+    chat.ask("Before")
+    before, too_long = chat.texts(), "x" * length
+    composer, problem = chat.test_id("composer"), chat.page.locator(".box .problem")
+    composer.evaluate("(field, text) => { field.value = text; field.dispatchEvent(new Event('input')); }", too_long)
+    chat.test_id("send").click()
+    expect(problem).to_contain_text("horten")
+    expect(problem).to_contain_text(f"{length:,}"[0] if length < 4 << 20 else "4 MB")
+    assert composer.input_value() == too_long
+    assert chat.texts() == before
+    session_id = chat.session_id
+    chat.new_chat()
+    assert composer.input_value() == ""
+    chat.open_chat(session_id)
+    assert composer.input_value() == too_long, "the draft waits in its chat"
+    composer.fill("Shorter")
+    chat.test_id("send").click()
+    expect(chat.messages("user")).to_have_count(2)
+    chat.wait_done()
+    assert chat.texts() == [*before, "Shorter", "Hello!"]
+
+
+def test_a_first_message_longer_than_the_context_leaves_no_chat_behind(
+    open_page: Callable[..., PageDriver], server: PageServer
+) -> None:
+    chat = open_page("?session=")
+    known = server.do(server.service.list_sessions())
+    chat.test_id("composer").fill("y" * 3_000)
+    chat.test_id("send").click()
+    expect(chat.page.locator(".box .problem")).to_contain_text("3,003 tokens, but the context holds 2,048")
+    assert server.do(server.service.list_sessions()) == known
+    chat.page.reload()
+    chat.page.wait_for_function("window.pagedchat?.page?.entered")
+    chat.new_chat()
+    assert chat.test_id("composer").input_value() == "y" * 3_000
+    chat.test_id("composer").fill("")
+
+
+def test_an_edit_longer_than_the_context_stays_in_the_editor(chat: PageDriver) -> None:
+    chat.ask("Short")
+    before = chat.texts()
+    chat.action(chat.messages("user"), "edit")
+    chat.test_id("edit-field").fill("z" * 3_000)
+    chat.test_id("edit-save").click()
+    expect(chat.page.locator(".editor .problem")).to_contain_text("2,048")
+    expect(chat.test_id("edit-field")).to_have_value("z" * 3_000)
+    chat.page.keyboard.press("Escape")
+    assert chat.texts() == before
+
+
 def test_a_refused_message_keeps_its_text_in_the_chat(chat: PageDriver, server: PageServer) -> None:
     server.client.refuse = RequestError("The prompt has 9,999 tokens, but the context holds 2,048 with the reply.")
     chat.send("Much too long")

@@ -329,7 +329,7 @@ def empty_disk(room: ChatRoom) -> None:
 def test_a_full_disk_marks_the_reply_and_saves_it_when_there_is_room(tmp_path: Path) -> None:
     async def story() -> None:
         text = "0123456789" * 600
-        engine = FakeEngineClient([text])
+        engine = FakeEngineClient([text], info={"max_model_len": 1 << 16, "num_blocks": 1 << 12})
         engine.gate = asyncio.Event()
         async with ChatRoom(tmp_path / "s.db", engine) as room:
             session_id = await room.new(params={"max_tokens": 50000})

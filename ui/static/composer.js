@@ -12,6 +12,7 @@ export class Composer {
   constructor(act) {
     this.act = act;
     this.session = null;
+    this.unsaved = new Map(); // drafts that storage did not take
     this.busy = false;
     this.running = false;
     this.field = h("textarea", {
@@ -28,6 +29,7 @@ export class Composer {
     byId("pc-foot").append(h("form.box", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
       this.problem, this.field, h("div.row", {}, this.probe, this.place)));
     this.askProbe = debounced(PROBE_PAUSE_MS, () => this.#showProbe());
+    addEventListener("pagehide", () => { for (const [key, text] of this.unsaved) store(key, text); });
     this.#typed(false);
   }
 
@@ -139,13 +141,26 @@ export class Composer {
   }
 
   #draft(session) {
-    try { return localStorage.getItem(DRAFT + (session ?? "new")) ?? ""; } catch { return ""; }
+    const key = DRAFT + (session ?? "new");
+    if (this.unsaved.has(key)) return this.unsaved.get(key);
+    try { return localStorage.getItem(key) ?? ""; } catch { return ""; }
   }
 
+  /** Storage takes texts of a usual length at every key stroke; others stay here until the page is left. */
   #keep(session, text) {
-    try {
-      if (text && text.length <= LONGEST_DRAFT) localStorage.setItem(DRAFT + (session ?? "new"), text);
-      else localStorage.removeItem(DRAFT + (session ?? "new"));
-    } catch { /* storage is off or full: the text is still in the field */ }
+    const key = DRAFT + (session ?? "new");
+    this.unsaved.delete(key);
+    if (text.length > LONGEST_DRAFT || !store(key, text)) this.unsaved.set(key, text);
+  }
+}
+
+/** Returns false when storage is off or full. */
+function store(key, text) {
+  try {
+    if (text) localStorage.setItem(key, text);
+    else localStorage.removeItem(key);
+    return true;
+  } catch {
+    return false;
   }
 }

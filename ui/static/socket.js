@@ -2,6 +2,7 @@
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 5_000;
+const LARGEST_FRAME = 4 << 20; // bytes, as the server takes them
 
 export class Socket extends EventTarget {
   /** `greet` says what the first message of every connection carries. */
@@ -75,9 +76,13 @@ export class Socket extends EventTarget {
       return Promise.reject(Object.assign(new Error("There is no connection to pagedchat."), { lost: true }));
     }
     const id = this.next++;
+    const frame = JSON.stringify({ id, op, ...args });
+    if (frame.length * 3 > LARGEST_FRAME && new Blob([frame]).size > LARGEST_FRAME) {
+      return Promise.reject(new Error("This text is longer than 4 MB, the most that can be sent; shorten it."));
+    }
     return new Promise((resolve, reject) => {
       this.calls.set(id, { resolve, reject });
-      this.socket.send(JSON.stringify({ id, op, ...args }));
+      this.socket.send(frame);
     });
   }
 
