@@ -7,6 +7,7 @@ Two connections: one writes, behind a lock, with ``BEGIN IMMEDIATE``; one reads,
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -260,9 +261,7 @@ class SessionStore:
             return turns.session(connection, reply.session_id), reply
 
 
-def _prompt_path(
-    connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str
-) -> PromptPath:
+def _prompt_path(connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str) -> PromptPath:
     known = tree.token_ids(connection, last_id, fingerprint) if last_id is not None else []
     ids = {one: unpack(blob) for one, blob in known if blob is not None}
     query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"

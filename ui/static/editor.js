@@ -48,6 +48,7 @@ export class Editor {
       await this.act.save(this.field.value);
     } catch (error) {
       this.#say(error.message);
+      this.field.focus();
     } finally {
       this.save.disabled = false;
     }
