@@ -141,3 +141,12 @@ def test_plain_torch_computes_in_float32_on_a_processor_without_bfloat16(monkeyp
     assert choose.plain_cpu_dtype(torch.bfloat16) == torch.float32
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
     assert choose.plain_cpu_dtype(torch.bfloat16) == torch.bfloat16
+
+
+@pytest.mark.parametrize(("threads", "words"), [(1, ", 1 thread of its own"), (2, ", 2 threads of its own")])
+def test_the_number_of_threads_is_told_in_grammar(threads, words, monkeypatch):
+    chosen = kernels.CpuKernels.__new__(kernels.CpuKernels)
+    done: Future = Future()
+    done.set_result(None)
+    chosen._program, chosen.threads, chosen.unwritable = done, threads, None
+    assert words in chosen.reason
