@@ -43,12 +43,23 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, detail: str) -> StoreError:
-    """The error for a file whose content is not a sound database."""
-    return StoreError(
-        f"The chat database {path} is damaged ({detail}); nothing was changed: move the file elsewhere, "
-        f"or put a copy from {path.parent / 'backups'} in its place, and start again.",
-        "damaged",
-    )
+    """The error for a file whose content is not a sound database. Backups are named if there are any."""
+    folder = backup_folder(path)
+    copies = f", or put a copy from {folder} in its place," if _has_backup(folder) else ""
+    advice = f"move the file elsewhere{copies} and start again."
+    return StoreError(f"The chat database {path} is damaged ({detail}); nothing was changed: {advice}", "damaged")
+
+
+def backup_folder(path: Path) -> Path:
+    """Where copies of the database ``path`` are kept; it need not exist."""
+    return path.parent / "backups"
+
+
+def _has_backup(folder: Path) -> bool:
+    try:
+        return any(one.stat().st_size for one in folder.glob("*.db"))
+    except OSError:
+        return False
 
 
 def _from_sqlite(path: Path, error: sqlite3.Error) -> StoreError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sqlite_utils import Database, Migrations
 
-from .schema import MIGRATION_SET
+from .versions import MIGRATION_SET
 
 migrations = Migrations(MIGRATION_SET)
 

@@ -15,11 +15,8 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .errors import StoreError, damaged, explained
-
-MIGRATION_SET = "pagedchat"
-MIGRATION_NAMES = ("m001_sessions",)
-"""All steps in order. Kept here as well so that a current database opens without the migration library (0.7 s)."""
+from .errors import StoreError, backup_folder, damaged, explained
+from .versions import MIGRATION_NAMES, MIGRATION_SET
 
 APPLICATION_ID = 0x70436861
 _HEADER_BYTES = 100
@@ -150,7 +147,7 @@ def _apply(connection: sqlite3.Connection) -> None:
 
 def _back_up(path: Path, version: int, busy_timeout_s: float) -> Path:
     """A whole copy beside the database, taken by a second connection while the first holds the write lock."""
-    folder = path.parent / "backups"
+    folder = backup_folder(path)
     folder.mkdir(exist_ok=True)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = folder / f"{path.stem}-{stamp}-version-{version}.db"

@@ -89,6 +89,18 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, damage: str
     assert path.read_bytes() == content
 
 
+def test_backups_are_named_only_where_there_are_some(tmp_path: Path) -> None:
+    path, folder = tmp_path / "sessions.db", tmp_path / "backups"
+    path.write_text("not a database at all, just text " * 40)
+    assert str(folder) not in str(refused(path))
+    folder.mkdir()
+    (folder / "half.part").write_bytes(b"x")
+    (folder / "empty.db").touch()
+    assert str(folder) not in str(refused(path))
+    (folder / "sessions-20260101T000000.000000Z-version-1.db").write_bytes(b"SQLite format 3")
+    assert str(folder) in str(refused(path))
+
+
 def test_a_newer_database_is_refused_untouched(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     filled(path)
