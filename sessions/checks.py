@@ -14,12 +14,29 @@ UNSET: Any = object()
 _TITLE_LIMIT = 200
 
 
+def check_id(name: str, value: Any) -> None:
+    """Refuse what can be no id: anything but a text, or None where none is named.
+
+    Args:
+        name: what it should name, for the sentence: "session", "message", "parent".
+
+    Raises:
+        SessionError: ``value`` is of another kind.
+    """
+    if value is not None and not isinstance(value, str):
+        kind = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+        given = kind.get(type(value), "something else")
+        raise SessionError(f"The id of the {name} must be a text, not {given}; reload the page and try again.")
+
+
 def clean_text(text: str, *, needed: bool = False) -> str:
     """``text`` as it is, but for halves of characters (lone surrogates), which no file can hold.
 
     Raises:
-        SessionError: ``needed``, and there is nothing but blanks.
+        SessionError: it is no text, or ``needed`` and there is nothing but blanks.
     """
+    if not isinstance(text, str):
+        raise SessionError("What was sent in place of a text is none; reload the page and try again.")
     if needed and not text.strip():
         raise SessionError("The message is empty; write something first.")
     try:

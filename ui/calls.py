@@ -8,10 +8,12 @@ from typing import Any
 
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
+from ..sessions.checks import check_id
 from .connection import Connection, status_view
 from .views import View
 
 PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
+IDS = ("session", "message", "parent")
 Call = Callable[[Connection, View], Awaitable[Any]]
 CALLS: dict[str, Call] = {}
 log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ async def answer(connection: Connection, frame: View) -> View:
         run = CALLS.get(frame.get("op", ""))
         if run is None:
             raise RequestError("This page is older than the server; reload it.")
+        for name in IDS:
+            check_id(name, frame.get(name))
         return {"re": frame["id"], "ok": await run(connection, frame)}
     except PagedChatError as error:
         return {"re": frame["id"], "error": str(error)}
@@ -58,6 +62,28 @@ async def hello(connection: Connection, frame: View) -> View:
     }
 
 
+def pass_on(name: str, method: str, *fields: str) -> None:
+    """Register a call that only asks the chat service for something and answers nothing.
+
+    Args:
+        method: of the service; ``fields`` of the frame are its arguments.
+    """
+
+    async def run(connection: Connection, frame: View) -> None:
+        await getattr(connection.hub.service, method)(*(frame[field] for field in fields))
+
+    CALLS[name] = run
+
+
+pass_on("rename", "rename", "session", "title")
+pass_on("delete", "delete", "session")
+pass_on("undelete", "undelete", "session")
+pass_on("edit", "edit", "message", "text")
+pass_on("select", "select", "message")
+pass_on("resume", "continue_reply", "message")
+pass_on("stop", "stop", "message")
+
+
 @call
 async def open_(connection: Connection, frame: View) -> View:
     if frame["session"] is None:
@@ -76,21 +102,6 @@ async def create(connection: Connection, frame: View) -> View:
     service = connection.hub.service
     session = await service.create_session(frame.get("system_prompt"), frame.get("params"))
     return connection.hub.with_hue(session)
-
-
-@call
-async def rename(connection: Connection, frame: View) -> None:
-    await connection.hub.service.rename(frame["session"], frame["title"])
-
-
-@call
-async def delete(connection: Connection, frame: View) -> None:
-    await connection.hub.service.delete(frame["session"])
-
-
-@call
-async def undelete(connection: Connection, frame: View) -> None:
-    await connection.hub.service.undelete(frame["session"])
 
 
 @call
@@ -116,26 +127,6 @@ async def send(connection: Connection, frame: View) -> View:
 @call
 async def regenerate(connection: Connection, frame: View) -> View:
     return {"reply": (await connection.hub.service.regenerate(frame["message"]))["id"]}
-
-
-@call
-async def edit(connection: Connection, frame: View) -> None:
-    await connection.hub.service.edit(frame["message"], frame["text"])
-
-
-@call
-async def select(connection: Connection, frame: View) -> None:
-    await connection.hub.service.select(frame["message"])
-
-
-@call
-async def resume(connection: Connection, frame: View) -> None:
-    await connection.hub.service.continue_reply(frame["message"])
-
-
-@call
-async def stop(connection: Connection, frame: View) -> None:
-    await connection.hub.service.stop(frame["message"])
 
 
 @call

@@ -212,6 +212,13 @@ def test_faults_of_the_user_come_back_as_a_sentence(tmp_path: Path) -> None:
             await page.call("send", session=session, parent=None, text="  ")
         await page.call("open", session=session)
         assert page.connection.session_id == session
+        for op in ("open", "rename", "delete", "send", "regenerate", "edit", "stop", "probe", "hello"):
+            for wrong in ([session], {"id": session}, 7, 1 << 70, True):
+                with pytest.raises(RequestError, match=r"The id of the \w+ must be a text, not .+\."):
+                    await page.call(op, session=wrong, parent=wrong, message=wrong, title="t", text="t")
+        with pytest.raises(RequestError, match="none; reload"):
+            await page.call("send", session=session, parent=None, text=["t"])
+        assert room.count() == 0
 
     with_room(tmp_path, FakeEngineClient(), story)
 
