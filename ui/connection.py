@@ -60,14 +60,17 @@ class Connection:
     # -- what the hub notes -----------------------------------------------------------------------------------------
 
     def note_status(self) -> None:
+        """The engine's state has changed."""
         self._status = True
         self._wake.set()
 
     def note_session(self, session: View) -> None:
+        """A chat is new or changed; of several changes the page gets the last."""
         self._sessions[session["id"]] = session
         self._wake.set()
 
     def note_path(self) -> None:
+        """The shown branch has changed, and with it its block table."""
         self._path = True
         self._table = self.panel
         self._wake.set()
@@ -83,10 +86,12 @@ class Connection:
             self._put_message(message)
 
     def note_reply(self, message_id: str) -> None:
+        """The text of a running reply of the shown chat has grown."""
         self._replies.add(message_id)
         self._wake.set()
 
     def note_kv(self, events: list[View]) -> None:
+        """Blocks have changed hands. A page that falls too far behind gets a snapshot instead."""
         if len(self._events) > LONGEST_BACKLOG:
             self._events, self._snapshot = [], True
         if self._snapshot:
@@ -97,14 +102,17 @@ class Connection:
             self._ripe = asyncio.get_running_loop().call_later(GATHER_S, self._put_events)
 
     def note_rates(self, rates: View) -> None:
+        """Speeds of all running replies, by message."""
         self._rates = rates
         self._wake.set()
 
     def note_stats(self, stats: View) -> None:
+        """The engine's counters, for the panel."""
         self._stats = stats
         self._wake.set()
 
     def note_table(self) -> None:
+        """Blocks of the shown branch may have changed."""
         self._table = True
         self._wake.set()
 

@@ -15,10 +15,10 @@ from starlette.routing import Mount
 
 from .early import EarlyHead
 from .quiet import load_gradio
+from .routes import STATIC
 
 gr: Any = load_gradio()
 
-STATIC = Path(__file__).parent / "static"
 FONTS = ["Paged Sans", "system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
 MONO_FONTS = ["Paged Mono", "ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]
 FONT_FILES = (
