@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .config import EngineConfig
 from .errors import EngineError, RequestError
 from .inspect import branch_rows, pool_snapshot
 from .kv_cache_manager import KVCacheManager
 from .reply import Reply
 from .request import Request
-from .sampler import sample
+from .sampler import Sampled, Sampler
 from .sampling_params import SamplingParams
 from .scheduler import Scheduled, Scheduler
 from .stats import EngineStats
@@ -61,6 +59,7 @@ class Engine:
             num_blocks, self._model_info = loaded.runner.num_blocks, loaded.info
         assert tokenizer is not None
         self.runner, self.tokenizer, self.prompt_builder = runner, tokenizer, prompt_builder
+        self.sampler = Sampler(tokenizer)
         self.max_model_len = min(config.max_model_len or runner.max_model_len, runner.max_model_len)
         self.kv = KVCacheManager(num_blocks or config.num_blocks or 64, config.block_size, config.enable_prefix_caching)
         self.scheduler = Scheduler(
@@ -95,6 +94,7 @@ class Engine:
         """
         prompt = list(prompt_token_ids)
         self._check(request_id, prompt)
+        self.sampler.check(params)
         room = self.max_model_len - len(prompt)
         request = Request(
             request_id=request_id,
@@ -148,23 +148,14 @@ class Engine:
             self.kv.commit(one.request, one.num_tokens)
         self.kv.step_done()
         self.counters.note_step(plan)
-        return outputs + self._sample(plan, logits)
+        return outputs + [self._advance(one) for one in self.sampler.sample(plan, logits)]
 
-    def _sample(self, plan: list[Scheduled], logits: np.ndarray) -> list[RequestOutput]:
-        requests = [one.request for one in plan if one.request.num_to_compute == 0]
-        tokens = sample(
-            logits[:, : self.tokenizer.num_tokens],
-            [request.params for request in requests],
-            [request.seed for request in requests],
-            [request.num_output_tokens for request in requests],
-        )
-        return [self._advance(request, token) for request, token in zip(requests, tokens, strict=True)]
-
-    def _advance(self, request: Request, token: int | None) -> RequestOutput:
+    def _advance(self, sampled: Sampled) -> RequestOutput:
+        request, token = sampled.request, sampled.token
         reply = self._replies[request.request_id]
         output = RequestOutput(request.request_id)
         if token is None:
-            output.error = "The model's output was not a number for this request; it was ended."
+            output.error = sampled.error
             return self._finish(reply, output, "error")
         now = self._clock()
         if request.first_token_at is None:

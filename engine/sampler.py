@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,66 @@ from .sampling_params import SamplingParams
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .request import Request
+    from .scheduler import Scheduled
+    from .tokenizer import Tokenizer
+
 CANDIDATE_FLOORS = (1e-4, 1e-7, 0.0)
+
+
+@dataclass
+class Sampled:
+    """What a step chose for one request.
+
+    Attributes:
+        token: the id, or None when the request cannot go on; then ``error`` says why.
+    """
+
+    request: Request
+    token: int | None
+    error: str | None = None
+
+
+class Sampler:
+    """Chooses the next token of every request whose tokens are all computed.
+
+    Holds nothing that cannot be derived from a request's ids again, so preempting or forking a request needs no call.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def check(self, params: SamplingParams) -> None:
+        """Refuse what this vocabulary cannot serve.
+
+        Raises:
+            RequestError: a token id that the model does not have.
+        """
+
+    def sample(self, plan: Sequence[Scheduled], logits: np.ndarray) -> list[Sampled]:
+        """Choose for a step that has run and is committed.
+
+        Args:
+            plan: the step as it was given to `build_batch`.
+            logits: float32 [num_samples, vocab_size] as the runner gave them; may be overwritten.
+
+        Returns:
+            One for each request of the plan that has no token left to compute, in order.
+        """
+        return self.choose([one.request for one in plan if one.request.num_to_compute == 0], logits)
+
+    def choose(self, requests: Sequence[Request], logits: np.ndarray) -> list[Sampled]:
+        """Choose a token for each request from its row of ``logits``."""
+        tokens = sample(
+            logits[:, : self._tokenizer.num_tokens],
+            [request.params for request in requests],
+            [request.seed for request in requests],
+            [request.num_output_tokens for request in requests],
+        )
+        wrong = "The model's output was not a number for this request; it was ended."
+        return [
+            Sampled(one, token, wrong if token is None else None) for one, token in zip(requests, tokens, strict=True)
+        ]
 
 
 def sample(logits: np.ndarray, params: Sequence[SamplingParams], seeds: Sequence[int], places: Sequence[int]) -> list:

@@ -30,6 +30,8 @@ class SamplingParams:
     seed: int | None = None
     stop: list[str] = field(default_factory=list)
     ignore_eos: bool = False
+    n: int = 1
+    prompt_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         self.temperature = _number("temperature", self.temperature, 0.0, 100.0)
@@ -45,6 +47,11 @@ class SamplingParams:
         self.stop = list(self.stop or [])
         if any(not isinstance(text, str) or not text for text in self.stop):
             raise RequestError("stop must be a text or a list of texts, none of them empty.")
+
+    @property
+    def needs_all_logits(self) -> bool:
+        """Whether the logits of every prompt token are wanted: cached tokens have none, so nothing is looked up."""
+        return self.prompt_logprobs is not None
 
     @property
     def greedy(self) -> bool:
