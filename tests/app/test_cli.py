@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import pagedchat
-from pagedchat.app.cli import with_default_command
+from pagedchat.app.commands import with_default_command
 
 
 def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -187,7 +189,7 @@ def test_a_model_file_that_was_cut_is_named(tmp_path, default_model_path):
 
 def test_the_server_process_never_loads_torch_or_transformers(tmp_path: Path):
     script = (
-        "import sys; import pagedchat.app.cli, pagedchat.app.server, pagedchat.app.web;"
+        "import sys; import pagedchat.app.commands, pagedchat.app.server, pagedchat.app.web;"
         "print([name for name in ('torch', 'transformers', 'tokenizers', 'numba') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, cwd=tmp_path)
@@ -203,3 +205,33 @@ def test_the_command_line_loads_nothing_heavy_before_it_is_needed(tmp_path: Path
     result = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, cwd=tmp_path)
 
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_nothing_is_loaded_before_signals_are_handled(tmp_path: Path):
+    script = "import sys; import pagedchat.app.cli; print('typer' in sys.modules, 'asyncio' in sys.modules)"
+    result = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+
+    assert result.stdout.strip() == "False False", result.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.15, 0.3, 0.5])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_the_start_ends_it_quietly_with_code_0(number: signal.Signals, delay_s: float, tmp_path: Path):
+    command = [sys.executable, "-P", "-m", "pagedchat", "serve", "--no-browser", "--data-dir", str(tmp_path / "data")]
+    command += ["--models-dir", str(tmp_path), "--model", str(tmp_path / "tiny.gguf")]
+    (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while not _handles(process.pid, signal.SIGTERM):
+            time.sleep(0.001)
+        time.sleep(delay_s)
+        process.send_signal(number)
+        errors = process.communicate(timeout=10)[1]
+
+    assert (process.returncode, errors) == (0, b"")
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler of its own for the signal."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(fields["SigCgt"], 16) >> (number - 1) & 1)

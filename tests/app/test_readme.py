@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from pagedchat.app.cli import cli
+from pagedchat.app.commands import cli
 from pagedchat.app.folders import find_folders
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
