@@ -12,7 +12,15 @@ class ModelFileError(PagedChatError):
 
 
 class RequestError(PagedChatError):
-    """A request that can never be served as it is: bad parameters, or longer than the context or the pool."""
+    """A request that can never be served as it is: bad parameters, or longer than the context or the pool.
+
+    Attributes:
+        param: the field to blame, where it is one.
+    """
+
+    def __init__(self, sentence: str, param: str | None = None) -> None:
+        super().__init__(sentence)
+        self.param = param
 
 
 class EngineError(PagedChatError):
