@@ -11,12 +11,17 @@ from fastapi import APIRouter, Response
 from ..engine.client import EngineClient
 from ..engine.errors import PagedChatError
 from .api_errors import json_response
+from .settings import Settings
 
 FRESH_WITHIN_S = 0.3
 
 
-def health_router(client: EngineClient) -> APIRouter:
-    """The route ``/health``: 200 with the engine's facts when it is ready, else 503 with its state."""
+def health_router(client: EngineClient, settings: Settings | None = None) -> APIRouter:
+    """The route ``/health``: 200 with the engine's facts when it is ready, else 503 with its state.
+
+    Args:
+        settings: what the engine was asked for; where it could not follow, the warnings say so.
+    """
     router = APIRouter()
 
     @router.get("/health")
@@ -26,7 +31,8 @@ def health_router(client: EngineClient) -> APIRouter:
         status = client.status
         answer: dict[str, Any] = {"status": "ok" if status.state == "ready" else status.state}
         if status.state == "ready":
-            return json_response({**answer, **status.info})
+            warnings = [*status.info.get("warnings", []), *(settings.warnings(status.info) if settings else [])]
+            return json_response({**answer, **status.info, "warnings": warnings})
         if status.progress is not None:
             answer["progress"] = status.progress
         if status.message:

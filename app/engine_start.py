@@ -87,5 +87,5 @@ class EngineStart:
             f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
             sys.stdout,
         )
-        for warning in info.get("warnings", []):
+        for warning in [*info.get("warnings", []), *self._settings.warnings(info)]:
             say(f"pagedchat: {warning}", sys.stderr)

@@ -92,6 +92,13 @@ class Settings(BaseSettings):
         """
         return EngineConfig(model=str(model_path), **{name: getattr(self, name) for name in _ENGINE_FIELDS})
 
+    def warnings(self, info: dict[str, Any]) -> list[str]:
+        """Where an engine that says ``info`` of itself does less than was asked for, a sentence each."""
+        asked, given = self.max_model_len, info.get("max_model_len")
+        if asked is None or given is None or asked <= given:
+            return []
+        return [f"--max-model-len {asked:,} is more than this model can take; chats may have {given:,} tokens."]
+
 
 def load_settings(flags: dict[str, Any]) -> tuple[Settings, Folders]:
     """Settings and folders for the flags given; flags that are None were not given.

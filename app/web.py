@@ -32,7 +32,7 @@ def create_app(settings: Settings, client: EngineClient, service: ChatService) -
     app.state.shutting_down = asyncio.Event()
     own = page_url(settings.host, settings.port).removeprefix("http://")
     app.add_middleware(OnlyOurPage, hosts=allowed_hosts(settings.port, [own, *settings.allowed_host]))
-    app.include_router(health_router(client))
+    app.include_router(health_router(client, settings))
     app.include_router(v1_router(client))
     app.include_router(kv_router(client, service.branch_tokens))
     app.include_router(ui_router(service, client))

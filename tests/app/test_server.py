@@ -75,6 +75,17 @@ def test_the_page_and_the_api_answer_and_a_signal_ends_it_with_code_0(start):
     assert not (app.data_dir / "instance.json").exists()
 
 
+def test_a_context_that_the_model_cannot_take_is_told_at_the_start_and_in_health(start):
+    app = start("--max-model-len", "100000")
+
+    (warning,) = app.get_json("/health")[1]["warnings"]
+    assert "100,000" in warning and "4,096" in warning
+    deadline = time.monotonic() + 5
+    while warning not in app.errors and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert warning in app.errors
+
+
 def test_a_signal_saves_running_replies_and_closes_streams_within_five_seconds(start):
     app = start(model="slow")
     pages = [Page(app) for _ in range(3)]

@@ -111,3 +111,16 @@ def test_a_bad_config_file_is_one_sentence_that_names_what_is_wrong(text, expect
     assert expected in sentence
     assert "\n" not in sentence
     assert sentence.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [("100000", ["100,000", "8,192"]), ("8192", None), ("100", None), (None, None)]
+)
+def test_a_context_longer_than_the_models_is_told(data_dir, asked, told):
+    flags = {"data_dir": data_dir, "max_model_len": int(asked)} if asked else {"data_dir": data_dir}
+    warnings = load_settings(flags)[0].warnings({"max_model_len": min(int(asked or 8192), 8192)})
+    if told is None:
+        assert warnings == []
+    else:
+        (sentence,) = warnings
+        assert all(number in sentence for number in told)
