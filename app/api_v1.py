@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
 from .api_body import read_json
-from .api_errors import CLIENT_CLOSED, ApiError, ApiRoute, json_response
+from .api_errors import CLIENT_CLOSED, ApiError, ApiRoute, json_response, refuse_the_rest
 from .api_v1_reply import Reply
 from .api_v1_request import ApiRequest, chat_request, check_model, completion_request
 from .streaming import ClientGone, StreamingAnswer, until_disconnect
@@ -40,6 +40,7 @@ def v1_router(client: EngineClient) -> APIRouter:
     async def completions(request: Request) -> Response:
         return await _answer(client, request, completion_request, chat=False)
 
+    refuse_the_rest(router)
     return router
 
 

@@ -150,9 +150,9 @@ def _sampling(body: dict[str, Any], defaults: dict[str, Any], limit: str, max_to
     try:
         return SamplingParams(**fields)
     except RequestError as error:
-        name = str(error).partition(" ")[0]
-        message = str(error).replace("max_tokens", limit, 1) if name == "max_tokens" else str(error)
-        raise ApiError(400, message, param=limit if name == "max_tokens" else name) from error
+        if error.param != "max_tokens":
+            raise
+        raise ApiError(400, str(error).replace("max_tokens", limit, 1), param=limit) from error
 
 
 def _stop(body: dict[str, Any]) -> list[str]:

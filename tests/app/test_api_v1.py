@@ -264,6 +264,37 @@ def test_a_body_that_is_no_json_object_is_refused(server: ApiServer, content: by
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1", "/v1/", "/v1/embeddings", "/v1/chat", "/v1/chat/completions/x", "/api/kv/none"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_an_address_that_is_not_served_is_not_found(server: ApiServer, method: str, path: str) -> None:
+    answer = server.http.request(method, path)
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "unknown_url")
+    assert path in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", CHAT, "POST"),
+        ("PUT", TEXT, "POST"),
+        ("POST", "/v1/models", "GET"),
+        ("DELETE", "/v1/models/fake-model", "GET"),
+        ("GET", "/api/kv/reset", "POST"),
+        ("PATCH", "/api/kv/snapshot", "GET"),
+    ],
+)
+def test_a_method_that_is_not_served_names_the_one_that_is(
+    server: ApiServer, method: str, path: str, allowed: str
+) -> None:
+    answer = server.http.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert allowed in answer.json()["error"]["message"]
+
+
 def test_what_the_engine_refuses_is_told_in_its_words_also_when_streaming(
     server: ApiServer, engine: FakeEngineClient
 ) -> None:
