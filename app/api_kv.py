@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
-from ..engine.errors import PagedChatError
+from ..engine.errors import EngineError
 from ..sessions.errors import SessionError
 from .api_body import read_json, text
-from .api_errors import ApiError, ApiRoute, json_response
+from .api_errors import ApiError, ApiRoute, json_response, refuse_the_rest
 from .api_v1 import ready_info
 from .api_v1_request import chat_request, check_model, prompts
 from .kv_events import EventFollower
@@ -51,15 +51,20 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         body = await read_json(request)
         info = ready_info(client)
         check_model(body, info["model"])
-        return json_response(await client.probe(**_probed(body), salt=text(body, "cache_salt")))
+        found = await client.probe(**_probed(body), salt=text(body, "cache_salt"))
+        if not found["prompt_tokens"]:
+            raise ApiError(400, "The prompt is empty: it needs at least one token.", param="prompt")
+        return json_response(found)
 
     @router.post("/reset")
     async def reset() -> Response:
         ready_info(client)
         try:
             await client.reset_cache()
-        except PagedChatError as error:
-            raise ApiError(409, str(error)) from error
+        except EngineError as error:
+            if (await client.snapshot())["active"]:
+                raise ApiError(409, str(error)) from error
+            raise
         return json_response({"reset": True})
 
     @router.get("/events")
@@ -67,6 +72,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         ready_info(client)
         return StreamingAnswer(EventFollower(client).follow(_start_of(request)))
 
+    refuse_the_rest(router)
     return router
 
 

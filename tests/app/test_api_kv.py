@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pagedchat.app import kv_events
+from pagedchat.engine.errors import EngineError
 from support.api_server import BRANCH, ApiServer, api_server
 from support.fake_client import FakeEngineClient
 
@@ -93,6 +94,8 @@ def test_a_probe_tells_what_a_prompt_would_find(server: ApiServer) -> None:
     assert answer["prompt_tokens"] == 5
     assert server.http.post("/api/kv/probe", json={"prompt": ["a", "b"]}).status_code == 400
     assert server.http.post("/api/kv/probe", json={"prompt": "a", "model": "other"}).status_code == 404
+    empty = server.http.post("/api/kv/probe", json={"prompt": ""})
+    assert (empty.status_code, empty.json()["error"]["param"]) == (400, "prompt")
 
 
 def test_a_reset_is_refused_with_409_while_blocks_are_held(server: ApiServer) -> None:
@@ -104,6 +107,20 @@ def test_a_reset_is_refused_with_409_while_blocks_are_held(server: ApiServer) ->
         refusal = server.http.post("/api/kv/reset")
         assert refusal.status_code == 409
         assert "hold blocks" in refusal.json()["error"]["message"]
+
+
+def test_a_reset_that_an_engine_cannot_do_for_another_reason_is_no_conflict(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone() -> None:
+        server.engine.die("The engine stopped: out of memory.")
+        raise EngineError("The engine stopped: out of memory.")
+
+    monkeypatch.setattr(server.engine, "reset_cache", gone)
+    refusal = server.http.post("/api/kv/reset")
+    assert refusal.status_code == 503
+    assert refusal.json()["error"]["message"] == "The engine stopped: out of memory."
+    assert server.http.post("/api/kv/reset").status_code == 503
 
 
 def test_events_follow_a_snapshot_without_gap_or_repetition(server: ApiServer) -> None:
