@@ -25,7 +25,7 @@ from ..engine.types import RequestMetrics, RequestOutput
 from .errors import StoreError
 from .ids import now
 from .prompts import Prompt, build_prompt
-from .rows import Generation, Message, PromptPath, ReplyTokens, Status, pack
+from .rows import GENERATION_FIELDS, Generation, Message, PromptPath, ReplyTokens, Status, pack
 from .turns import REFUSED
 
 SAVE_INTERVAL_S = 0.21
@@ -35,6 +35,8 @@ _ATTEMPTS = 3
 _CLOSED = "pagedchat was closed while this reply was being written."
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_MEASURED = [name for name in GENERATION_FIELDS if name in RequestMetrics.__dataclass_fields__]
+"""What the engine measures and the store keeps; it may measure more."""
 
 
 class JobHost(Protocol):
@@ -273,7 +275,7 @@ class ReplyJob:
 
     def _measured(self, metrics: RequestMetrics) -> None:
         assert self._generation is not None
-        for name in metrics.__dataclass_fields__:
+        for name in _MEASURED:
             setattr(self._generation, name, getattr(metrics, name))
 
     def _end_of(self, output: RequestOutput) -> _End:
