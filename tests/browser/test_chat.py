@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from support.page_driver import PageDriver
@@ -242,3 +243,29 @@ def test_a_tree_of_many_branches_keeps_every_leaf(chat: PageDriver, server: Page
     chat.page.reload()
     expect(chat.messages()).to_have_count(6)
     assert chat.texts() == before
+
+
+def test_edit_and_regenerate_are_there_on_every_message_and_wait_for_a_running_reply(
+    chat: PageDriver, server: PageServer
+) -> None:
+    server.client.replies, server.client.delay_s = ("word " * 60,), 0.01
+    chat.send("Go")
+    running = chat.messages("assistant").last
+    expect(running).to_contain_text("word")
+    for name in ("edit", "regenerate"):
+        for message in chat.messages().all():
+            expect(message.get_by_test_id(name)).to_have_count(1)
+        button = running.get_by_test_id(name)
+        expect(button).to_be_disabled()
+        assert "still being written" in (button.get_attribute("title") or "")
+    chat.test_id("stop").click()
+    chat.wait_done()
+    for name in ("edit", "regenerate"):
+        expect(running.get_by_test_id(name)).to_be_enabled()
+
+
+@pytest.mark.parametrize("text", ["1. one\n2. two", "\n\n- one\n- two", "1. one\n\n2. two", "> quoted", "# Head"])
+def test_a_reply_begins_at_its_top_whatever_it_begins_with(chat: PageDriver, server: PageServer, text: str) -> None:
+    server.client.replies = (text,)
+    top = "(message) => message.querySelector('.md').getBoundingClientRect().top - message.getBoundingClientRect().top"
+    assert chat.ask("Go").evaluate(top) == 0

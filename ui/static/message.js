@@ -123,12 +123,12 @@ export class Message {
   }
 
   #actions() {
-    if (this.growing) return [];
+    const busy = this.growing && { disabled: true, title: "This reply is still being written: stop it first, or wait for its end" };
     return [
       iconButton("copy", "Copy message", (event) => this.act.copy(this.id, event.currentTarget), { "data-testid": "copy" }),
-      iconButton("edit", "Edit", () => this.startEditing(), { "data-testid": "edit" }),
+      iconButton("edit", "Edit", () => this.startEditing(), { "data-testid": "edit", ...busy }),
       iconButton("again", this.role === "user" ? "Answer again" : "Regenerate", () => this.act.regenerate(this.id),
-        { "data-testid": "regenerate" }),
+        { "data-testid": "regenerate", ...busy }),
     ];
   }
 
