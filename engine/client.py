@@ -191,14 +191,25 @@ class EngineClient:
         prompt: str | None = None,
         messages: list[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
+        trim: bool = False,
+        max_tokens: int | None = None,
         salt: str = "",
     ) -> dict[str, Any]:
-        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference."""
+        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference.
+
+        Args:
+            trim, max_tokens: as the request would have them; what would be left out is told too.
+
+        Raises:
+            RequestError: with ``trim``, if the prompt can never be served.
+        """
         source = {
             "prompt_token_ids": token_ids,
             "prompt": prompt,
             "messages": messages,
             "add_generation_prompt": add_generation_prompt,
+            "trim": trim,
+            "max_tokens": max_tokens,
         }
         return await self._call("probe", source, salt)
 
@@ -216,7 +227,8 @@ class EngineClient:
 
     async def build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> RequestStarted:
         """The ids that ``messages`` would be sent as."""
-        return RequestStarted(**await self._call("build_prompt", messages, add_generation_prompt))
+        source = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+        return RequestStarted(**await self._call("build_prompt", source))
 
     async def stats(self) -> dict[str, Any]:
         """Counters of the engine."""

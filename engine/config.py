@@ -9,6 +9,7 @@ from .errors import ConfigError
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")
+POLICIES = ("trim", "refuse")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class EngineConfig:
         max_num_seqs: requests that run at the same time.
         max_num_batched_tokens: token budget of one step.
         max_queue: requests that may wait; one more is refused.
+        context_policy: what becomes of a chat that outgrows the context: "trim" leaves out its oldest turns (see
+            `context_policy`), "refuse" refuses it.
+        hang_timeout_s: seconds without progress after which the engine process is ended and started again (see
+            `watchdog`); 0 for never.
 
     Raises:
         ConfigError: on a value that cannot work.
@@ -42,6 +47,8 @@ class EngineConfig:
     max_num_batched_tokens: int = 512
     max_queue: int = 1000
     enable_prefix_caching: bool = True
+    context_policy: str = "trim"
+    hang_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
         if self.device.split(":")[0] not in DEVICES:
@@ -50,6 +57,10 @@ class EngineConfig:
             raise ConfigError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}.")
         if self.block_size not in (1, 2, 4, 8, 16, 32, 64, 128):
             raise ConfigError(f"--block-size must be a power of two from 1 to 128, not {self.block_size}.")
+        if self.context_policy not in POLICIES:
+            raise ConfigError(f"--context-policy must be one of {', '.join(POLICIES)}, not {self.context_policy!r}.")
+        if not 0 <= self.hang_timeout_s < float("inf"):
+            raise ConfigError(f"--hang-timeout-s must be 0 or more, not {self.hang_timeout_s:g}.")
         for name in ("max_model_len", "num_blocks", "kv_cache_memory", "max_num_seqs", "max_num_batched_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -16,9 +16,12 @@ class GenerateRequest:
 
     Attributes:
         prompt: text, tokenized as it is, without a chat template; names of control tokens count.
-        messages: {"role", "content", "token_ids"} each; ids that are given are sent unchanged.
+        messages: {"role", "content", "token_ids", "kept_from"} each; ids that are given are sent unchanged, and
+            ``kept_from`` of a reply is what its own ``RequestStarted`` said.
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.
+        trim: leave out the oldest turns of ``messages`` if they do not fit into the context and the engine's
+            ``context_policy`` allows it; see `context_policy`. Otherwise such a request is refused.
         remember: keep the ids of the reply by its text, for later histories that come without ids.
         labels: opaque, copied into events and tables.
         salt: only requests with the same salt share blocks.
@@ -34,6 +37,7 @@ class GenerateRequest:
     prompt: str | None = None
     messages: list[dict[str, Any]] | None = None
     add_generation_prompt: bool = True
+    trim: bool = False
     remember: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     salt: str = ""
@@ -55,6 +59,10 @@ class RequestStarted:
         generation_ids: header of the reply; a reply's stored ids are these and the generated ones.
         first_difference: index of the first id that the chat template changed against what was sent before.
         note: a sentence about that, for the user.
+        kept_from: index of the first message after the system prompt that is in the prompt; None for a request that
+            came without messages.
+        left_out_messages: messages between the system prompt and that one, which did not fit into the context.
+        left_out_tokens: tokens that they have.
     """
 
     request_id: str
@@ -63,3 +71,6 @@ class RequestStarted:
     generation_ids: list[int] = field(default_factory=list)
     first_difference: int | None = None
     note: str | None = None
+    kept_from: int | None = None
+    left_out_messages: int = 0
+    left_out_tokens: int = 0

@@ -23,6 +23,7 @@ from .prompt_parts import ChatParts, Turn, join_neighbours, lay_out
 from .turns import TurnLayout
 
 if TYPE_CHECKING:
+    from .context_policy import LeftOut
     from .tokenizer import Tokenizer
 
 REMEMBERED_REPLIES = 1000
@@ -37,11 +38,14 @@ class PromptMessage:
         content: text as typed or shown.
         token_ids: its segment of an earlier prompt, kept as it is; for a reply the header that asked for it
             (`BuiltPrompt.generation_ids`) and the ids as sampled.
+        kept_from: of a reply: index of the first message after the system prompt that its own prompt had; see
+            `context_policy`.
     """
 
     role: str
     content: str
     token_ids: list[int] | None = None
+    kept_from: int | None = None
 
 
 @dataclass
@@ -55,7 +59,8 @@ class BuiltPrompt:
         generation_ids: what asks for a reply.
         first_difference: index of the first id at which the kept ids spell another text than the template would write
             today; None if they agree.
-        note: a sentence about that, or about messages that had to be joined.
+        note: a sentence about that, or about messages that had to be joined or left out.
+        left_out: what did not fit into the context; None if all of it did.
     """
 
     token_ids: list[int]
@@ -63,6 +68,7 @@ class BuiltPrompt:
     generation_ids: list[int]
     first_difference: int | None = None
     note: str | None = None
+    left_out: LeftOut | None = None
 
 
 class PromptBuilder:

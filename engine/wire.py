@@ -69,6 +69,12 @@ def request_from_wire(fields: dict[str, Any]) -> GenerateRequest:
     return GenerateRequest(**{**fields, "params": SamplingParams(**fields["params"])})
 
 
+def source_from_wire(fields: dict[str, Any]) -> GenerateRequest:
+    """A request that asks about a prompt and generates nothing; ``max_tokens`` is the limit of the reply meant."""
+    params = SamplingParams(max_tokens=fields.get("max_tokens"))
+    return GenerateRequest(params, **{name: value for name, value in fields.items() if name != "max_tokens"})
+
+
 def started_to_wire(started: RequestStarted) -> dict[str, Any]:
     """All fields; prompt ids are left out where the segments hold them."""
     fields = dict(vars(started))

@@ -14,7 +14,7 @@ from typing import Any
 from . import wire
 from .errors import EngineError, PagedChatError, RequestError
 from .generate_request import GenerateRequest, RequestStarted
-from .sampling_params import SamplingParams
+from .prompting import Prompting
 from .types import RequestOutput
 
 FAILED_STEPS_WITHOUT_TOKEN = 3
@@ -47,6 +47,7 @@ class WorkerLoop:
     ) -> None:
         self.running: dict[str, _Running] = {}
         self._engine = engine
+        self._prompting = Prompting(engine)
         self._commands = commands
         self._send = send
         self._seq_base = seq_base
@@ -116,14 +117,7 @@ class WorkerLoop:
     def _start(self, request: GenerateRequest) -> RequestStarted:
         if request.request_id in self.running:
             raise RequestError(f"Request {request.request_id} is already running.")
-        if request.messages is not None:
-            started = self._build_prompt(request.messages, request.add_generation_prompt)
-            started.request_id = request.request_id
-            return started
-        ids = request.prompt_token_ids
-        if ids is None:
-            ids = self._engine.tokenizer.encode_prompt(request.prompt)
-        return RequestStarted(request.request_id, ids)
+        return self._prompting.start(request)
 
     def _cancel(self, request_id: str) -> None:
         if request_id in self.running:
@@ -139,18 +133,12 @@ class WorkerLoop:
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
-    def _build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> Any:
-        from .prompt import PromptMessage
-
-        turns = [PromptMessage(one["role"], one["content"], one.get("token_ids")) for one in messages]
-        built = self._engine.prompt_builder.build(turns, continue_last=not add_generation_prompt)
-        return RequestStarted(
-            "", built.token_ids, built.segments, built.generation_ids, built.first_difference, built.note
-        )
+    def _build_prompt(self, source: dict[str, Any]) -> RequestStarted:
+        return self._prompting.start(wire.source_from_wire(source))
 
     def _probe(self, source: dict[str, Any], salt: str) -> dict[str, Any]:
-        request = GenerateRequest(SamplingParams(), **source)
-        return self._engine.probe(self._start(request).prompt_token_ids, salt)
+        started = self._prompting.start(wire.source_from_wire(source))
+        return self._engine.probe(started.prompt_token_ids, salt)
 
     def _reset_cache(self) -> None:
         if not self._engine.reset_cache():

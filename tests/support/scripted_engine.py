@@ -48,7 +48,7 @@ class BytePromptBuilder:
         header = [] if continue_last else [ord("a")]
         ids = [token for segment in segments for token in segment] + header
         return SimpleNamespace(
-            token_ids=ids, segments=segments, generation_ids=header, first_difference=None, note=None
+            token_ids=ids, segments=segments, generation_ids=header, first_difference=None, note=None, left_out=None
         )
 
     def remember(self, ids: list[int], text: str) -> None:
