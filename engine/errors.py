@@ -29,3 +29,15 @@ class EngineError(PagedChatError):
 
 class ConfigError(PagedChatError):
     """A setting has a value that cannot work."""
+
+
+OUT_OF_MEMORY = (
+    "Memory ran out in this step, so its requests were ended; the engine goes on. Close other programs, or start with "
+    "smaller --max-num-batched-tokens, --max-num-seqs or --max-model-len."
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of Python, numpy or torch says that memory ran out."""
+    kind = type(error).__name__
+    return isinstance(error, MemoryError) or kind == "OutOfMemoryError" or "can't allocate memory" in str(error)
