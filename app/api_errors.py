@@ -82,7 +82,7 @@ def refuse_the_rest(router: APIRouter) -> None:
 
     async def rest(request: Request) -> Response:
         path = request.scope["path"]
-        allowed = sorted({method for route in served if route.path_regex.match(path) for method in route.methods})
+        allowed = sorted({method for route in served if route.path_regex.match(path) for method in route.methods or ()})
         if allowed:
             raise ApiError(405, f"{path} takes {' and '.join(allowed)}, not {request.method}.", allowed=allowed)
         raise ApiError(404, f"There is nothing at {path[:200]}; check the address.", code="unknown_url")
