@@ -258,6 +258,9 @@ class ChatService:
         await check_room(self.engine, [*messages, {"role": "user", "content": text, "token_ids": None}])
 
     async def _send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
+        above = self._jobs.get(parent_id or "")
+        if above is not None and above.generated.is_set() and above.trouble is not None:
+            raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
         await self._check_room(session_id, parent_id, text)
         if session_id is None:
             session_id = (await self.create_session())["id"]

@@ -80,7 +80,7 @@ def _from_sqlite(path: Path, error: sqlite3.Error) -> StoreError:
             "or choose another one with --data-dir.",
             "unreachable",
         )
-    return StoreError(f"The chat database {path} could not be used: {error}; check the disk it lies on.")
+    return StoreError(f"The chat database {path} could not be used: {error}; check the disk it lies on and its limits.")
 
 
 def _from_system(path: Path, error: OSError) -> StoreError:

@@ -123,6 +123,11 @@ class ReplyJob:
         """Tokens that this run has generated so far."""
         return len(self._token_ids) - self._ids_before
 
+    @property
+    def trouble(self) -> str | None:
+        """Why what it has cannot be saved now, in a sentence; None while all is well."""
+        return self._trouble
+
     def seen(self) -> Message:
         """The row with what has not been saved yet."""
         return self.overlay(self.message)

@@ -18,6 +18,7 @@ import pytest
 from pagedchat.sessions.errors import StoreError, explained
 from pagedchat.sessions.store import SessionStore
 from support.chat_room import ChatRoom, play
+from support.fake_client import FakeEngineClient
 
 CHILD = """
 import asyncio, sys
@@ -128,3 +129,28 @@ def test_an_io_error_on_a_full_disk_is_called_a_full_disk(
     with pytest.raises(StoreError) as told, explained(tmp_path / "s.db"):
         raise IoError("disk I/O error")
     assert told.value.problem == problem
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+def test_a_reply_that_meets_a_limit_on_file_sizes_is_told_and_saved_once_that_is_lifted(tmp_path: Path) -> None:
+    import resource
+
+    async def story() -> None:
+        engine = FakeEngineClient(["0123456789" * 100], delay_s=0.001)
+        async with ChatRoom(tmp_path / "s.db", engine) as room:
+            session_id = await room.new()
+            sent = await room.service.send(session_id, None, "q")
+            reply_id = sent["reply"]["id"]
+            await room.begun(reply_id)
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            size = (tmp_path / "s.db-wal").stat().st_size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+            try:
+                marked = await room.end_of(reply_id)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            assert "Not saved yet" in marked["error"] and marked["content"] == "0123456789" * 100
+            await room.until(lambda: room.last_view(reply_id)["error"] is None)
+            assert room.store.message(reply_id).content == "0123456789" * 100
+
+    play(story())

@@ -343,6 +343,8 @@ def test_a_full_disk_marks_the_reply_and_saves_it_when_there_is_room(tmp_path: P
             shown = (await room.shown(session_id))[1]
             assert shown["content"] == text and "Not saved yet" in shown["error"]
             before = room.count()
+            with pytest.raises(SessionError, match=r"before it is stored.*is full"):
+                await room.service.send(session_id, sent["reply"]["id"], "more")
             with pytest.raises(Exception, match="is full"):
                 await room.service.send(session_id, None, "x" * 20000)
             assert room.count() == before
