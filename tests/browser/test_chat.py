@@ -245,6 +245,33 @@ def test_a_tree_of_many_branches_keeps_every_leaf(chat: PageDriver, server: Page
     assert chat.texts() == before
 
 
+def test_sixty_versions_of_a_reply_are_walked_through_and_each_keeps_what_follows(
+    chat: PageDriver, server: PageServer
+) -> None:
+    chat.ask("root")
+    store, question = server.service.store, chat.messages("user").get_attribute("data-message-id")
+    for number in range(2, 61):
+        reply = store.finish_reply(store.add_reply(question)[1].id, f"version {number}", "done")[0]
+        if number in (20, 60):
+            below = store.add_question(chat.session_id, reply.id, f"under {number}")[2]
+            store.finish_reply(below.id, f"re: {number}", "done")
+    chat.page.reload()
+    label = chat.test_id("sibling-label")
+    expect(label).to_have_text("60/60")
+    assert chat.texts() == ["root", "version 60", "under 60", "re: 60"]
+    expect(chat.test_id("sibling-next")).to_be_disabled()
+    for number in range(59, 0, -1):
+        chat.test_id("sibling-prev").click()
+        expect(label).to_have_text(f"{number}/60")
+        if number == 20:
+            expect(chat.messages()).to_have_count(4)
+            assert chat.texts() == ["root", "version 20", "under 20", "re: 20"]
+    expect(chat.test_id("sibling-prev")).to_be_disabled()
+    assert chat.texts() == ["root", "Hello!"]
+    chat.page.reload()
+    expect(label).to_have_text("1/60")
+
+
 def test_edit_and_regenerate_are_there_on_every_message_and_wait_for_a_running_reply(
     chat: PageDriver, server: PageServer
 ) -> None:

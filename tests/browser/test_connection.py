@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from pagedchat.engine.errors import RequestError
+from pagedchat.sessions.store import SessionStore
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 from support.paged_client import PagedFakeClient
@@ -43,6 +44,52 @@ def test_a_lost_connection_is_said_and_nothing_is_lost(context: BrowserContext, 
         assert chat.texts() == [*before, "Written meanwhile", "Another reply"]
         chat.page.close()
     assert chat.errors == []
+
+
+def test_a_page_left_open_over_a_restart_goes_on_from_where_the_chat_is_now(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    with PageServer(tmp_path, PagedFakeClient(("one",))) as server:
+        chat = PageDriver(context.new_page(), server.url).goto()
+        chat.new_chat()
+        chat.ask("first")
+        port, session_id = server.port, chat.session_id
+        chat.test_id("composer").fill("typed before the restart")
+    expect(chat.page.locator("#pc-banner")).to_contain_text("No connection")
+    store = SessionStore(tmp_path / "sessions.db")
+    head = store.session(session_id).head_id
+    for text in ("second", "third"):
+        reply = store.add_question(session_id, head, text)[2]
+        head = store.finish_reply(reply.id, f"re: {text}", "done")[0].id
+    store.close()
+    with PageServer(tmp_path, PagedFakeClient(("last",)), port) as server:
+        expect(chat.messages()).to_have_count(6)
+        expect(chat.test_id("composer")).to_have_value("typed before the restart")
+        chat.test_id("send").click()
+        expect(chat.messages()).to_have_count(8)
+        chat.wait_done()
+        expected = ["first", "one", "second", "re: second", "third", "re: third", "typed before the restart", "last"]
+        assert chat.texts() == expected
+        stored = server.do(server.service.open(session_id))["messages"]
+        assert [one["content"] for one in stored] == expected
+        chat.page.close()
+    assert chat.errors == []
+
+
+def test_a_page_that_sends_below_an_old_reply_makes_a_branch_and_loses_nothing(
+    chat: PageDriver, server: PageServer
+) -> None:
+    chat.ask("first")
+    chat.ask("second")
+    chat.page.evaluate("() => { const { chat } = window.pagedchat.page; chat.ids = chat.ids.slice(0, 2); }")
+    chat.test_id("composer").fill("from an old place")
+    chat.test_id("send").click()
+    expect(chat.page.get_by_text("2/2", exact=True)).to_be_visible()
+    chat.wait_done()
+    assert chat.texts() == ["first", "Hello!", "from an old place", "Hello!"]
+    chat.action(chat.messages("user").last, "sibling-prev")
+    expect(chat.messages("user").last).to_contain_text("second")
+    assert server.do(server.service.open(chat.session_id))["messages"][2]["content"] == "second"
 
 
 def test_a_reply_cut_off_by_a_restart_is_marked_and_can_go_on(context: BrowserContext, tmp_path: Path) -> None:

@@ -118,6 +118,28 @@ def test_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> Non
     assert chat.page.evaluate("window.hit ?? null") is None
 
 
+@pytest.mark.parametrize("text", NASTY[:5])
+def test_a_title_and_a_system_prompt_with_markup_run_nowhere(
+    text: str, context: BrowserContext, chat: PageDriver, server: PageServer, open_page: Callable[..., PageDriver]
+) -> None:
+    asked = watch(context)
+    chat.ask("Hi")
+    server.do(server.service.update_settings(chat.session_id, system_prompt=text))
+    server.do(server.service.rename(chat.session_id, text))
+    other = open_page(f"?session={chat.session_id}")
+    for page in (chat, other):
+        expect(page.page.locator("#pc-title")).to_have_text(text)
+        expect(page.page.locator(f"[data-session-id='{chat.session_id}'] .title")).to_have_text(text)
+        expect(page.page.locator("#pc .system span")).to_have_text(text)
+        page.page.get_by_role("button", name="Settings", exact=True).first.click()
+        expect(page.page.get_by_label("System prompt")).to_have_value(text)
+        page.page.wait_for_timeout(200)
+        assert page.page.evaluate("window.hit ?? null") is None
+        assert page.page.evaluate("getComputedStyle(document.body).display") != "none"
+        assert page.page.title() == f"{text} · pagedchat"
+    assert all(url.startswith((server.url, "data:", "blob:")) for url in asked)
+
+
 def test_copy_gives_exactly_what_the_model_wrote(context: BrowserContext, chat: PageDriver, server: PageServer) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     text = "Use `vector<int>`:\n\n```cpp\nstd::vector<int> a; // <todo>\n\tint x = 1;\n```\n\nfrom $5 to $7 \\(x^2\\)"
