@@ -34,11 +34,12 @@ async def check_room(engine: Any, messages: list[dict[str, Any]]) -> None:
 
 
 def _refuse(num_tokens: int, info: dict[str, Any], *, has_history: bool) -> None:
+    """``capacity`` of an engine is the longest sequence its pool can hold, in tokens; None if any length fits."""
     advice = "Shorten the message, or begin a new chat." if has_history else "Shorten the message."
-    longest, pool = info["max_model_len"], info["num_blocks"] * info["block_size"]
+    longest, pool = info["max_model_len"], info.get("capacity", info["num_blocks"] * info["block_size"])
     if num_tokens >= longest:
         limit = f"the context holds {longest:,} with the reply"
-    elif num_tokens > pool:
+    elif pool is not None and num_tokens > pool:
         limit = f"the KV pool holds {pool:,}"
     else:
         return

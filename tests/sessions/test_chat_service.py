@@ -380,7 +380,11 @@ def test_a_service_that_closes_takes_no_new_message_and_leaves_no_reply_running(
 
 @pytest.mark.parametrize(
     ("limits", "numbers"),
-    [({"max_model_len": 200}, ("300", "200")), ({"max_model_len": 400, "num_blocks": 10}, ("300", "160"))],
+    [
+        ({"max_model_len": 200}, ("300", "200")),
+        ({"max_model_len": 400, "num_blocks": 10}, ("300", "160")),
+        ({"max_model_len": 400, "capacity": 128}, ("300", "128")),
+    ],
 )
 def test_a_message_without_room_is_refused_with_both_numbers_and_nothing_is_stored(
     tmp_path: Path, limits: dict, numbers: tuple[str, str]
@@ -404,6 +408,15 @@ def test_a_message_without_room_is_refused_with_both_numbers_and_nothing_is_stor
             assert len(room.engine.requests) == 1
             await room.ask(session_id, "shorter", first["id"])
             assert (await room.texts(session_id))[2] == "shorter"
+
+    play(story())
+
+
+def test_where_the_pool_holds_any_length_only_the_context_counts(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = FakeEngineClient(info={"max_model_len": 400, "num_blocks": 10, "capacity": None})
+        async with ChatRoom(tmp_path / "s.db", engine) as room:
+            assert (await room.ask(await room.new(), "x" * 297))["status"] == "done"
 
     play(story())
 
