@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 from . import wire
 
+DUMP_S = 0.3
 GRACE_S = 2.0
 TERMINATE_S = 0.5
 
@@ -23,6 +24,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._lines = wire.LineSplitter()
         self._transport: asyncio.SubprocessTransport | None = None
         self._gone = asyncio.Event()
+        self._reason: str | None = None
 
     async def spawn(self, command: list[str], *, env: Mapping[str, str], stderr: IO[bytes] | None) -> None:
         """Start it. ``stderr`` None passes the child's stderr through.
@@ -48,6 +50,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
     @property
     def exit_sentence(self) -> str:
         """How it ended, for a user."""
+        if self._reason is not None:
+            return self._reason
         code = self._transport.get_returncode() if self._transport else None
         if code is None:
             return "it is still running"
@@ -84,6 +88,21 @@ class ChildProcess(asyncio.SubprocessProtocol):
             with contextlib.suppress(ProcessLookupError):
                 force()
         await self._gone.wait()
+
+    def kill(self, reason: str) -> None:
+        """End it at once, after it wrote where it stands to its log; ``reason`` is what ``exit_sentence`` says then."""
+        if self._transport is None or self._gone.is_set():
+            return
+        self._reason = reason
+        with contextlib.suppress(ProcessLookupError):
+            if wire.DUMP_SIGNAL is not None:
+                self._transport.send_signal(wire.DUMP_SIGNAL)
+        asyncio.get_running_loop().call_later(DUMP_S, self._kill)
+
+    def _kill(self) -> None:
+        if self._transport is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._transport.kill()
 
     # -- asyncio.SubprocessProtocol ---------------------------------------------------------------------------------
 

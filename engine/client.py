@@ -30,10 +30,24 @@ Item = RequestStarted | RequestOutput | Exception
 
 @dataclass
 class _Stream:
-    """What came for one request and has not been taken yet."""
+    """What came for one request and has not been taken yet; ``owed`` while the child has not sent all of it."""
 
     items: asyncio.Queue[Item] = field(default_factory=asyncio.Queue)
     started: bool = False
+    owed: bool = False
+
+    def put(self, item: Item) -> None:
+        """Hand over what came."""
+        self.items.put_nowait(item)
+        if _ends(item):
+            self.owed = False
+
+
+def _ends(item: Item) -> bool:
+    """Whether nothing follows ``item``."""
+    if isinstance(item, RequestOutput):
+        return item.finish_reason is not None
+    return isinstance(item, Exception)
 
 
 class EngineClient:
@@ -58,6 +72,7 @@ class EngineClient:
             log_path=log_path,
             on_message=lambda message: self._handlers[message["type"]](message),
             on_down=self._end_all,
+            owes=self._is_owed,
         )
         self._serving = False
         self._supervisor.watch(self._on_status)
@@ -160,7 +175,8 @@ class EngineClient:
             raise EngineError(self.status.message)
         child = self._supervisor.child
         if self.status.state == "ready" and child is not None:
-            child.send({"op": "add", "request": wire.request_to_wire(request)})
+            self._supervisor.send({"op": "add", "request": wire.request_to_wire(request)})
+            self._streams[request.request_id].owed = True
         else:
             self._held[request.request_id] = request
 
@@ -172,7 +188,11 @@ class EngineClient:
     def _put(self, request_id: str, item: Item) -> None:
         stream = self._streams.get(request_id)
         if stream is not None:
-            stream.items.put_nowait(item)
+            stream.put(item)
+
+    def _is_owed(self) -> bool:
+        """Whether the child owes anybody an answer."""
+        return any(not one.done() for one in self._calls.values()) or any(one.owed for one in self._streams.values())
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
@@ -260,7 +280,7 @@ class EngineClient:
         future = asyncio.get_running_loop().create_future()
         self._calls[number] = future
         try:
-            child.send({"op": "call", "call": number, "method": method, "args": args})
+            self._supervisor.send({"op": "call", "call": number, "method": method, "args": args})
             return await future
         finally:
             self._calls.pop(number, None)
@@ -271,9 +291,9 @@ class EngineClient:
         """Running replies and calls end; requests that were never sent stay for the next child."""
         for request_id, stream in self._streams.items():
             if stream.started:
-                stream.items.put_nowait(RequestOutput(request_id, finish_reason="error", error=reason))
+                stream.put(RequestOutput(request_id, finish_reason="error", error=reason))
             elif request_id not in self._held:
-                stream.items.put_nowait(EngineError(reason))
+                stream.put(EngineError(reason))
         for future in self._calls.values():
             if not future.done():
                 future.set_exception(EngineError(reason))
@@ -303,7 +323,7 @@ class EngineClient:
         for fields in message["outputs"]:
             stream = self._streams.get(fields[0])
             if stream is not None:
-                stream.items.put_nowait(wire.output_from_wire(fields))
+                stream.put(wire.output_from_wire(fields))
 
     def _on_events(self, message: dict[str, Any]) -> None:
         self._supervisor.last_seq = message["events"][-1]["seq"]
@@ -315,7 +335,7 @@ class EngineClient:
         stream = self._streams.get(started.request_id)
         if stream is not None:
             stream.started = True
-            stream.items.put_nowait(started)
+            stream.put(started)
 
     def _on_refused(self, message: dict[str, Any]) -> None:
         self._put(message["id"], wire.error_from_wire(message))

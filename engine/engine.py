@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .config import EngineConfig
-from .errors import EngineError, RequestError
+from .errors import OUT_OF_MEMORY, EngineError, RequestError, is_out_of_memory
 from .inspect import branch_rows, pool_snapshot
 from .kv_cache_manager import KVCacheManager
 from .reply import Reply
@@ -70,6 +70,7 @@ class Engine:
         self._ended: list[RequestOutput] = []
         self._num_added = 0
         self.counters = EngineStats()
+        self.before_step: Callable[[int], None] = lambda num_tokens: None
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -137,6 +138,7 @@ class Engine:
         for one in plan:
             if one.request.admitted_at is None:
                 self._note_admission(one.request, now)
+        self.before_step(sum(one.num_tokens for one in plan))
         batch = build_batch(plan, self.kv.block_size, self.kv.copies)
         try:
             logits = self.runner.execute(batch)
@@ -184,6 +186,8 @@ class Engine:
     def _fail(self, plan: list[Scheduled], error: Exception) -> list[RequestOutput]:
         """A step went wrong: its requests end, what it may have written is not published, the engine goes on."""
         sentence = f"The engine could not run this step ({type(error).__name__}: {error}); the request was ended."
+        if is_out_of_memory(error):
+            sentence = OUT_OF_MEMORY
         return [
             self._finish(
                 self._replies[one.request.request_id], RequestOutput(one.request.request_id, error=sentence), "error"

@@ -14,6 +14,7 @@ from .child_process import ChildProcess
 from .config import EngineConfig
 from .errors import EngineError
 from .status import EngineState, EngineStatus
+from .watchdog import Watchdog
 
 DEATHS_WHILE_LOADING = 3
 RESTART_DELAY_S = 0.2
@@ -29,6 +30,7 @@ class EngineSupervisor:
         log_path: file that takes the child's stderr; passed through when None.
         on_message: called with every message of the child that is not about its status.
         on_down: called with a sentence whenever the child that served is gone.
+        owes: whether the child owes an answer to anything it was asked.
 
     Attributes:
         status: what the engine does now.
@@ -44,6 +46,7 @@ class EngineSupervisor:
         log_path: Path | None,
         on_message: Callable[[dict[str, Any]], None],
         on_down: Callable[[str], None],
+        owes: Callable[[], bool],
     ) -> None:
         self.status = EngineStatus()
         self.child: ChildProcess | None = None
@@ -53,6 +56,8 @@ class EngineSupervisor:
         self._log_path = log_path
         self._on_message = on_message
         self._on_down = on_down
+        self._owes = owes
+        self._watchdog: Watchdog | None = None
         self._config: EngineConfig | None = None
         self._restart: asyncio.Task[None] | None = None
         self._deaths = 0
@@ -112,6 +117,17 @@ class EngineSupervisor:
         if self.status.state == "ready":
             self.set_status("ready", None, self.status.message, info)
 
+    def send(self, message: dict[str, Any]) -> None:
+        """Ask the child something that it will answer, and mind that it does; nothing happens while there is none.
+
+        Raises:
+            RequestError: if a text in it is not valid Unicode.
+        """
+        if self.child is not None:
+            self.child.send(message)
+            if self._watchdog is not None:
+                self._watchdog.asked()
+
     # -- the child ------------------------------------------------------------------------------------------------
 
     async def _spawn(self, state: EngineState, message: str) -> None:
@@ -121,6 +137,7 @@ class EngineSupervisor:
         self.set_status(state, None, message)
         child = ChildProcess(self._on_line, self._on_exit)
         self.child = child
+        self._watchdog = Watchdog(config.hang_timeout_s, self._owes, lambda seconds: self._hangs(child, seconds))
         with contextlib.ExitStack() as stack:
             try:
                 log = stack.enter_context(_open_log(self._log_path)) if self._log_path else None
@@ -140,14 +157,24 @@ class EngineSupervisor:
             self._restart.cancel()
             self._restart = None
         child, self.child = self.child, None
+        self._stop_watching()
         self._on_down(reason)
         if child is not None:
             await child.close()
+
+    def _stop_watching(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.close()
+            self._watchdog = None
+
+    def _hangs(self, child: ChildProcess, seconds: float) -> None:
+        child.kill(f"it made no progress for {seconds:.0f} seconds, so it was ended; its log says where it stood")
 
     def _on_exit(self, child: ChildProcess) -> None:
         if child is not self.child:
             return
         self.child = None
+        self._stop_watching()
         reason = f"The engine stopped: {child.exit_sentence}."
         self._on_down(reason)
         if self.status.state == "failed" or self._config is None:
@@ -168,6 +195,10 @@ class EngineSupervisor:
 
     def _on_line(self, message: dict[str, Any]) -> None:
         kind = message["type"]
+        if self._watchdog is not None:
+            self._watchdog.heard(message["seconds"] if kind == "step" else 0.0)
+        if kind == "step":
+            return
         if kind == "status":
             if self.status.state == "loading":
                 self.set_status("loading", message["progress"], message["message"])

@@ -1,12 +1,13 @@
 """The lines between the engine process and its client: one JSON object a line, both ways.
 
 Parent to child: ``start``, ``add``, ``cancel``, ``call`` under "op". Child to parent: ``status``, ``ready``,
-``info``, ``failed``, ``started``, ``refused``, ``outputs``, ``events``, ``reply`` under "type". This module knows the
-shapes, not who sends them when.
+``info``, ``failed``, ``started``, ``refused``, ``step`` (one that may take long begins), ``outputs``, ``events``,
+``reply`` under "type". This module knows the shapes, not who sends them when.
 """
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +21,8 @@ from .sampling_params import SamplingParams
 from .types import RequestMetrics, RequestOutput
 
 INTERNAL = "internal"
+DUMP_SIGNAL = getattr(signal, "SIGUSR1", None)
+"""Not a line: on this signal the child writes to its log where its threads are."""
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -114,6 +117,8 @@ def error_to_wire(error: BaseException) -> dict[str, str]:
     if isinstance(error, PagedChatError):
         public = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
         return {"kind": public.__name__, "text": str(error)}
+    if errors.is_out_of_memory(error):
+        return {"kind": INTERNAL, "text": errors.OUT_OF_MEMORY}
     return {"kind": INTERNAL, "text": f"The engine met an internal error ({type(error).__name__}); its log says more."}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import os
 import queue
@@ -35,6 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     lines_out = _take_stdout()
     _ignore_terminal_signals()
     _die_with_parent()
+    _tell_where_it_stands_when_asked()
     parser = argparse.ArgumentParser(prog="pagedchat.engine.worker")
     parser.add_argument("--engine", default=DEFAULT_ENGINE, help="module:factory, called with an EngineConfig")
     factory = parser.parse_args(arguments).engine
@@ -83,6 +85,12 @@ def _die_with_parent() -> None:
     set_parent_death_signal = 1
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+
+
+def _tell_where_it_stands_when_asked() -> None:
+    """The parent sends this signal to a process that hangs; the answer in the log comes from C, whatever holds us."""
+    if hasattr(faulthandler, "register") and wire.DUMP_SIGNAL is not None:
+        faulthandler.register(wire.DUMP_SIGNAL, file=sys.stderr, all_threads=True)
 
 
 def _read_commands(commands: queue.SimpleQueue[dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from . import wire
 from .errors import EngineError, PagedChatError, RequestError
 from .generate_request import GenerateRequest, RequestStarted
 from .prompting import Prompting
+from .step_allowance import StepAllowance
 from .types import RequestOutput
 
 FAILED_STEPS_WITHOUT_TOKEN = 3
@@ -48,6 +49,8 @@ class WorkerLoop:
         self.running: dict[str, _Running] = {}
         self._engine = engine
         self._prompting = Prompting(engine)
+        self._allowance = StepAllowance(engine.config.hang_timeout_s)
+        engine.before_step = self._announce
         self._commands = commands
         self._send = send
         self._seq_base = seq_base
@@ -153,6 +156,7 @@ class WorkerLoop:
     def _step(self) -> None:
         try:
             outputs = self._engine.step()
+            self._allowance.end()
             if any(output.token_ids for output in outputs):
                 self._failed_steps = 0
         except Exception as error:
@@ -160,6 +164,12 @@ class WorkerLoop:
         lines = [wire.output_to_wire(output) for output in outputs if self._note(output)]
         if lines:
             self._send({"type": "outputs", "outputs": lines})
+
+    def _announce(self, num_tokens: int) -> None:
+        """Tell the watchdog of a step that may take long."""
+        seconds = self._allowance.begin(num_tokens)
+        if seconds is not None:
+            self._send({"type": "step", "seconds": seconds})
 
     def _note(self, output: RequestOutput) -> bool:
         """Keep track of the request; False if nobody knows it any more."""

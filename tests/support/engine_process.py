@@ -24,11 +24,13 @@ def scripted_client(**options: Any) -> EngineClient:
 
 
 @asynccontextmanager
-async def running_client(model: str = "good", **options: Any) -> AsyncIterator[EngineClient]:
-    """A started and ready client, closed in the end."""
+async def running_client(
+    model: str = "good", *, config: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[EngineClient]:
+    """A started and ready client, closed in the end. ``config`` are more settings of the engine."""
     client = scripted_client(**options)
     try:
-        await client.start(EngineConfig(model))
+        await client.start(EngineConfig(model, **(config or {})))
         await client.wait_ready()
         yield client
     finally:

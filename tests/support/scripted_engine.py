@@ -17,7 +17,7 @@ from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.types import RequestMetrics, RequestOutput
 
 END = 256
-PROMPTS = ("crash", "raise", "raise always", "print", "refuse", "internal", "long")
+PROMPTS = ("crash", "hang", "spin", "memory", "raise", "raise always", "print", "refuse", "internal", "long")
 MODELS = ("missing", "broken", "dies while loading", "slow", "good")
 
 print("Printing while importing must not break the lines.")
@@ -140,6 +140,12 @@ class ScriptedEngine:
             os.kill(os.getpid(), 9)
         if one["text"] == "raise always" or (one["text"] == "raise" and one["at"] == 2):
             raise ValueError("a secret detail")
+        if one["text"] == "memory" and one["at"] == 2:
+            raise MemoryError
+        if one["text"] == "hang" and one["at"] == 2:
+            time.sleep(3600)
+        while one["text"] == "spin" and one["at"] == 2:
+            pass
         if one["text"] == "print":
             print("Printing in a step must not break the lines.")
         character = one["reply"][one["at"] : one["at"] + 1]
