@@ -1,7 +1,7 @@
 """The pool of KV blocks: ids and reference counts, no tensors, no tokens.
 
     free     no content, count 0            taken first, the last one given back before others: its memory is in use
-    cached   content kept, count 0          taken when nothing is free, least recently used first
+    cached   content kept, count 0          taken when nothing is free, least recently used first; never if pinned
     active   count >= 1
     shared   count >= 2 (also active)
 
@@ -33,6 +33,7 @@ class BlockPool:
         self.pinned: set[int] = set()
         self._free: deque[int] = deque(range(num_blocks))
         self._cached: OrderedDict[int, None] = OrderedDict()
+        self._kept: set[int] = set()  # cached and pinned
         self._has_content = bytearray(num_blocks)
         self._on_evict = on_evict
 
@@ -43,8 +44,8 @@ class BlockPool:
 
     @property
     def num_cached(self) -> int:
-        """Blocks that nobody uses and whose content can be reused."""
-        return len(self._cached)
+        """Blocks that nobody uses and whose content can be reused, pinned ones too."""
+        return len(self._cached) + len(self._kept)
 
     @property
     def num_active(self) -> int:
@@ -54,17 +55,21 @@ class BlockPool:
     @property
     def num_available(self) -> int:
         """Blocks that could be handed out now: free ones, and cached ones that are not pinned."""
-        return self.num_free + self.num_cached - sum(block in self._cached for block in self.pinned)
+        return len(self._free) + len(self._cached)
 
     def state(self, block: int) -> str:
         """One of free, cached, active, shared."""
         count = self.ref_counts[block]
         if count:
             return "shared" if count > 1 else "active"
-        return "cached" if block in self._cached else "free"
+        return "cached" if self.is_cached(block) else "free"
 
     def is_cached(self, block: int) -> bool:
         """Whether nobody uses the block and its content is kept."""
+        return block in self._cached or block in self._kept
+
+    def is_evictable(self, block: int) -> bool:
+        """Whether the block is cached and not pinned."""
         return block in self._cached
 
     def allocate(self, count: int) -> list[int]:
@@ -85,7 +90,7 @@ class BlockPool:
     def acquire(self, block: int) -> None:
         """Add a reference to a block that is in use or cached."""
         if self.ref_counts[block] == 0:
-            del self._cached[block]
+            self._leave_cache(block)
         self.ref_counts[block] += 1
 
     def release(self, blocks: Sequence[int]) -> None:
@@ -95,17 +100,33 @@ class BlockPool:
             self.ref_counts[block] -= 1
             if self.ref_counts[block] == 0:
                 if self._has_content[block]:
-                    self._cached[block] = None
+                    self._enter_cache(block)
                 else:
                     self._free.appendleft(block)
 
     def set_content(self, block: int, has_content: bool) -> None:
         """Say whether a block's content is worth keeping once nobody uses it."""
         self._has_content[block] = has_content
-        if not has_content and block in self._cached:
-            del self._cached[block]
+        if not has_content:
             self.pinned.discard(block)
-            self._free.appendleft(block)
+            if self.is_cached(block):
+                self._leave_cache(block)
+                self._free.appendleft(block)
+
+    def pin(self, block: int) -> None:
+        """Never evict a block that holds content; not a reference."""
+        assert self._has_content[block], f"block {block} holds nothing worth pinning"
+        self.pinned.add(block)
+        if block in self._cached:
+            del self._cached[block]
+            self._kept.add(block)
+
+    def unpin(self, block: int) -> None:
+        """The block may be evicted again, after those that are cached now."""
+        self.pinned.discard(block)
+        if block in self._kept:
+            self._kept.remove(block)
+            self._cached[block] = None
 
     def conserved(self, references: Iterable[int]) -> bool:
         """Whether the books balance.
@@ -114,7 +135,7 @@ class BlockPool:
             references: every block reference there is: all entries of all block tables, and blocks held by copies.
         """
         held = Counter(references)
-        lists = [*self._free, *self._cached]
+        lists = [*self._free, *self._cached, *self._kept]
         return (
             len(set(lists)) == len(lists)
             and all(self.ref_counts[block] == 0 for block in lists)
@@ -122,13 +143,20 @@ class BlockPool:
             and all(self.ref_counts[block] == held.get(block, 0) for block in range(self.num_blocks))
         )
 
-    def _evict(self) -> int:
-        for block in self._cached:
-            if block not in self.pinned:
-                break
+    def _enter_cache(self, block: int) -> None:
+        if block in self.pinned:
+            self._kept.add(block)
         else:
-            raise OutOfBlocksError("every cached block is pinned")
-        del self._cached[block]
+            self._cached[block] = None
+
+    def _leave_cache(self, block: int) -> None:
+        if block in self._kept:
+            self._kept.remove(block)
+        else:
+            del self._cached[block]
+
+    def _evict(self) -> int:
+        block, _ = self._cached.popitem(last=False)
         self._has_content[block] = False
         self._on_evict(block)
         return block

@@ -46,7 +46,7 @@ class _Stream:
 def _ends(item: Item) -> bool:
     """Whether nothing follows ``item``."""
     if isinstance(item, RequestOutput):
-        return item.finish_reason is not None
+        return item.finish_reason is not None and not item.more
     return isinstance(item, Exception)
 
 
@@ -138,7 +138,8 @@ class EngineClient:
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[RequestStarted | RequestOutput, None]:
         """Run one request: ``RequestStarted`` first, then one output an engine step.
 
-        The last output carries a finish reason. Requests sent before the engine is ready wait for it; one that is
+        The last output carries a finish reason (with ``params.n`` above 1, each sample's last one does, and ``more``
+        until all have ended). Requests sent before the engine is ready wait for it; one that is
         cancelled while it waits has only an "abort" output. Closing the iterator cancels the request.
 
         Raises:
@@ -157,7 +158,7 @@ class EngineClient:
                 if isinstance(item, Exception):
                     ended = True
                     raise item
-                ended = isinstance(item, RequestOutput) and item.finish_reason is not None
+                ended = isinstance(item, RequestOutput) and item.finish_reason is not None and not item.more
                 yield item
         finally:
             self._streams.pop(request.request_id, None)

@@ -11,14 +11,16 @@ from .config import EngineConfig
 from .errors import OUT_OF_MEMORY, EngineError, RequestError, is_out_of_memory
 from .inspect import branch_rows, pool_snapshot
 from .kv_cache_manager import KVCacheManager
+from .pins import PinnedPrefixes
 from .reply import Reply
 from .request import Request
 from .sampler import Sampled, Sampler
+from .samples import Samples, member_id
 from .sampling_params import SamplingParams
 from .scheduler import Scheduled, Scheduler
 from .stats import EngineStats
 from .step_batch import build_batch
-from .types import FinishReason, RequestOutput
+from .types import BACKGROUND_PRIORITY, FinishReason, RequestOutput
 
 if TYPE_CHECKING:
     from .prompt import PromptBuilder
@@ -61,12 +63,26 @@ class Engine:
         self.runner, self.tokenizer, self.prompt_builder = runner, tokenizer, prompt_builder
         self.sampler = Sampler(tokenizer)
         self.max_model_len = min(config.max_model_len or runner.max_model_len, runner.max_model_len)
-        self.kv = KVCacheManager(num_blocks or config.num_blocks or 64, config.block_size, config.enable_prefix_caching)
+        self.kv = KVCacheManager(
+            num_blocks or config.num_blocks or 64,
+            config.block_size,
+            config.enable_prefix_caching,
+            windows=getattr(runner, "windows", (None,)),
+            max_step_tokens=max(config.max_num_batched_tokens, config.max_num_seqs),
+        )
+        self.pins = PinnedPrefixes(self.kv)
         self.scheduler = Scheduler(
-            self.kv, config.max_num_seqs, config.max_num_batched_tokens, on_exhausted=self._pool_exhausted
+            self.kv,
+            config.max_num_seqs,
+            config.max_num_batched_tokens,
+            on_exhausted=self._pool_exhausted,
+            give_way=self.pins.give_way,
+            clock=clock,
         )
         self._clock = clock
         self._replies: dict[str, Reply] = {}
+        self._samples: dict[str, Samples] = {}
+        self._pinning: dict[str, str] = {}
         self._ended: list[RequestOutput] = []
         self._num_added = 0
         self.counters = EngineStats()
@@ -83,42 +99,59 @@ class Engine:
         salt: str = "",
         priority: int = 0,
         continues: bool = False,
+        lane: str = "",
     ) -> None:
-        """Queue a request.
+        """Queue a request; with ``params.n`` above 1 it becomes so many samples, told apart by the outputs' index.
 
         Args:
+            labels: opaque; copied into events and tables.
+            salt: only requests of one salt share KV; salts take turns when requests wait.
+            priority: lower runs first; background work has `BACKGROUND_PRIORITY`.
             continues: the prompt ends within a reply, so a space that the next token begins with is part of its text.
+            lane: requests of one salt take turns by lane (a chat, say); without one the request is on its own.
 
         Raises:
             RequestError: when it can never be served: an empty or too long prompt, an id in use, unknown tokens.
             EngineError: when too many requests are waiting.
         """
         prompt = list(prompt_token_ids)
-        self._check(request_id, prompt)
+        self._check(request_id, prompt, params)
         self.sampler.check(params)
-        room = self.max_model_len - len(prompt)
-        request = Request(
-            request_id=request_id,
-            prompt_token_ids=prompt,
-            params=params,
-            order=self._num_added,
-            arrival=self._clock(),
-            seed=params.seed if params.seed is not None else int.from_bytes(os.urandom(8), "little"),
-            max_tokens=min(params.max_tokens or room, room),
-            labels=dict(labels or {}),
-            salt=salt,
-            priority=priority,
-        )
-        self._num_added += 1
-        self._replies[request_id] = Reply(request, self.tokenizer, continues=continues)
-        self.scheduler.add(request)
+        room, now = self.max_model_len - len(prompt), self._clock()
+        seed = params.seed if params.seed is not None else int.from_bytes(os.urandom(8), "little")
+        samples = Samples(request_id)
+        for index in range(params.n):
+            request = Request(
+                request_id=member_id(request_id, index),
+                prompt_token_ids=prompt,
+                params=params,
+                order=self._num_added,
+                arrival=now,
+                seed=seed + index,
+                max_tokens=min(params.max_tokens or room, room),
+                labels=dict(labels or {}),
+                salt=salt,
+                lane=lane,
+                priority=priority,
+                index=index,
+                parent_id=request_id,
+            )
+            self._num_added += 1
+            self._replies[request.request_id] = Reply(request, self.tokenizer, continues=continues)
+            request.note("queued", now)
+            samples.add(request)
+        self._samples[request_id] = samples
+        self.scheduler.add(samples.members[0])
 
     def cancel(self, request_id: str) -> bool:
         """End a request in whatever state it is; its blocks are free at once. False if there is no such request."""
-        reply = self._replies.get(request_id)
-        if reply is None:
+        samples = self._samples.get(request_id)
+        if samples is None:
             return False
-        self._ended.append(self._finish(reply, RequestOutput(request_id), "abort"))
+        for request in samples.members:
+            reply = self._replies.get(request.request_id)
+            if reply is not None:
+                self._ended.append(self._finish(reply, self._output(request), "abort"))
         return True
 
     def has_unfinished(self) -> bool:
@@ -129,6 +162,10 @@ class Engine:
 
     def step(self) -> list[RequestOutput]:
         """Run one step and return what it brought; also outputs of requests that ended since the last one."""
+        outputs = self._step()
+        return self._without_pinning(outputs) if self._pinning else outputs
+
+    def _step(self) -> list[RequestOutput]:
         self.kv.events.step += 1
         plan = self.scheduler.schedule()
         outputs, self._ended = self._ended, []
@@ -139,7 +176,7 @@ class Engine:
             if one.request.admitted_at is None:
                 self._note_admission(one.request, now)
         self.before_step(sum(one.num_tokens for one in plan))
-        batch = build_batch(plan, self.kv.block_size, self.kv.copies)
+        batch = build_batch(plan, self.kv.block_size, self.kv.copies, self.kv.windows)
         try:
             logits = self.runner.execute(batch)
         except Exception as error:
@@ -150,12 +187,29 @@ class Engine:
             self.kv.commit(one.request, one.num_tokens)
         self.kv.step_done()
         self.counters.note_step(plan)
+        for one in plan:
+            if one.request.num_to_compute == 0:
+                one.forks = self._fork(one.request)
         return outputs + [self._advance(one) for one in self.sampler.sample(plan, logits)]
+
+    def _fork(self, source: Request) -> list[Request]:
+        """The prompt of a first sample is computed: the others take its blocks, as far as there are seats."""
+        samples = self._samples[source.parent_id]
+        if not samples.unforked:
+            return []
+        forks = samples.take_unforked(max(0, self.config.max_num_seqs - len(self.scheduler.running)))
+        for request in forks:
+            self.kv.fork(source, request)
+            self.scheduler.run_fork(request)
+            self._note_admission(request, self._clock())
+        for request in samples.take_unforked():
+            self.scheduler.add(request)
+        return forks
 
     def _advance(self, sampled: Sampled) -> RequestOutput:
         request, token = sampled.request, sampled.token
         reply = self._replies[request.request_id]
-        output = RequestOutput(request.request_id)
+        output = self._output(request)
         if token is None:
             output.error = sampled.error
             return self._finish(reply, output, "error")
@@ -164,13 +218,20 @@ class Engine:
             request.first_token_at = now
             request.metrics.ttft_s = now - request.arrival
             request.metrics.prefill_s = now - (request.admitted_at or now)
+            request.note("first_token", now)
             output.metrics = request.metrics
         request.token_ids.append(token)
         request.metrics.completion_tokens += 1
         request.metrics.decode_s = now - request.first_token_at
+        self.counters.generation_tokens += 1
         output.token_ids = [token]
+        output.logprobs = None if sampled.logprobs is None else [sampled.logprobs]
+        output.prompt_logprobs = sampled.prompt_logprobs
         reason = reply.take(token, output)
         return self._finish(reply, output, reason) if reason else output
+
+    def _output(self, request: Request) -> RequestOutput:
+        return RequestOutput(request.parent_id, index=request.index)
 
     def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason) -> RequestOutput:
         request = reply.request
@@ -180,32 +241,53 @@ class Engine:
         output.finish_reason = reason
         output.metrics = request.metrics
         output.history_ids = reply.history_ids()
+        request.note("finished", self._clock(), reason)
         self.counters.note_finish(request)
+        self._leave_samples(request, output, reason)
         return output
+
+    def _leave_samples(self, request: Request, output: RequestOutput, reason: FinishReason) -> None:
+        """A sample has ended: others may still run, or have waited for its prompt."""
+        samples = self._samples[output.request_id]
+        samples.num_unfinished -= 1
+        output.more = samples.num_unfinished > 0
+        if not output.more:
+            del self._samples[output.request_id]
+        elif reason == "error":
+            for one in samples.take_unforked():
+                failed = self._output(one)
+                failed.error = output.error
+                self._ended.append(self._finish(self._replies[one.request_id], failed, reason))
+        elif reason != "abort":
+            for one in samples.take_unforked():
+                self.scheduler.add(one)
 
     def _fail(self, plan: list[Scheduled], error: Exception) -> list[RequestOutput]:
         """A step went wrong: its requests end, what it may have written is not published, the engine goes on."""
         sentence = f"The engine could not run this step ({type(error).__name__}: {error}); the request was ended."
         if is_out_of_memory(error):
             sentence = OUT_OF_MEMORY
-        return [
-            self._finish(
-                self._replies[one.request.request_id], RequestOutput(one.request.request_id, error=sentence), "error"
-            )
-            for one in plan
-        ]
+        outputs = []
+        for one in plan:
+            output = self._output(one.request)
+            output.error = sentence
+            outputs.append(self._finish(self._replies[one.request.request_id], output, "error"))
+        return outputs
 
     def _pool_exhausted(self, request: Request) -> None:
-        self._ended.append(self._finish(self._replies[request.request_id], RequestOutput(request.request_id), "length"))
+        self._ended.append(self._finish(self._replies[request.request_id], self._output(request), "length"))
 
     def _note_admission(self, request: Request, now: float) -> None:
         request.admitted_at = now
         request.metrics.queue_s = now - request.arrival
+        if request.index:
+            return  # the prompt of several samples counts once
+        request.metrics.prompt_tokens = request.num_prompt_tokens
         request.metrics.cached_tokens = request.num_computed
         request.metrics.computed_tokens = request.num_prompt_tokens - request.num_computed
         self.counters.note_admission(request)
 
-    def _check(self, request_id: str, prompt: list[int]) -> None:
+    def _check(self, request_id: str, prompt: list[int], params: SamplingParams) -> None:
         if request_id in self._replies:
             raise RequestError(f"A request with the id {request_id!r} is already running.")
         if not prompt:
@@ -219,14 +301,45 @@ class Engine:
                 f"The prompt has {len(prompt):,} tokens, but the context holds {self.max_model_len:,} with the reply. "
                 + ("Shorten it, or start with a larger --max-model-len." if more else "Shorten it.")
             )
-        capacity = self.kv.pool.num_blocks * self.kv.block_size
-        if len(prompt) > capacity:
+        capacity = self.kv.capacity
+        if capacity is not None and len(prompt) > capacity:
             raise RequestError(
                 f"The prompt has {len(prompt):,} tokens, but the KV pool holds {capacity:,}. "
                 "Shorten it, or start with more --num-blocks."
             )
-        if len(self.scheduler.waiting) >= self.config.max_queue:
-            raise EngineError(f"{self.config.max_queue:,} requests are waiting already. Try again later.")
+        if len(self.scheduler.waiting) + params.n > self.config.max_queue:
+            raise EngineError(f"{len(self.scheduler.waiting):,} requests are waiting already. Try again later.")
+
+    # -- pins ---------------------------------------------------------------------------------------------------
+
+    def pin(self, name: str, token_ids: Sequence[int], salt: str = "") -> None:
+        """Keep a prefix (a system prompt) in the cache, whatever else needs room; computed first if it is not there.
+
+        Raises:
+            RequestError: when it is too long, pins would take too much of the pool, or prefix caching is off.
+        """
+        if not self.kv.enable_caching:
+            raise RequestError("Nothing can be pinned while prefix caching is off; start with --enable-prefix-caching.")
+        request_id, params = f"pin:{name}", SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
+        self.cancel(request_id)
+        self._check(request_id, list(token_ids), params)
+        if not self.pins.add(name, token_ids, salt):
+            self._pinning[request_id] = name
+            self.add_request(request_id, token_ids, params, salt=salt, priority=BACKGROUND_PRIORITY)
+
+    def unpin(self, name: str) -> bool:
+        """Let a prefix be evicted again; False if no pin has the name."""
+        self.cancel(f"pin:{name}")
+        return self.pins.remove(name)
+
+    def _without_pinning(self, outputs: list[RequestOutput]) -> list[RequestOutput]:
+        """Requests of our own that compute what is pinned: when one is done its blocks are there to pin."""
+        for output in outputs:
+            if output.request_id in self._pinning and output.finish_reason is not None:
+                self.pins.settle(self._pinning[output.request_id])
+        others = [output for output in outputs if output.request_id not in self._pinning]
+        self._pinning = {one: name for one, name in self._pinning.items() if one in self._replies}
+        return others
 
     # -- looking inside -----------------------------------------------------------------------------------------
 
@@ -251,7 +364,10 @@ class Engine:
 
     def reset_cache(self) -> bool:
         """Forget all cached blocks; False while blocks are in use."""
-        return self.kv.reset()
+        done = self.kv.reset()
+        if done:
+            self.pins.clear()
+        return done
 
     def events_since(self, seq: int) -> list[dict[str, Any]] | None:
         """KV events after ``seq``; None when they are no longer kept."""
@@ -280,8 +396,14 @@ class Engine:
         """Counters and gauges."""
         return {
             **self.counters.to_dict(),
+            "preemptions": self.scheduler.num_preemptions,
             "running": len(self.scheduler.running),
             "waiting": len(self.scheduler.waiting),
+            "pending": len(self.scheduler.pending),
+            "blocks_free": self.kv.pool.num_free,
+            "blocks_cached": self.kv.pool.num_cached,
+            "blocks_active": self.kv.pool.num_active,
+            "pins": self.pins.rows(),
         }
 
     def _requests(self) -> list[Request]:

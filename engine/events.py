@@ -5,22 +5,23 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 KEPT_EVENTS = 10_000
 
-EVENT_TYPES = (
+EventType = Literal[
     "allocated",  # content-free blocks were given to a request
     "shared",  # a request took references to blocks that hold its prefix
     "copied",  # copy-on-write: blocks = [source, destination]
     "stored",  # blocks' content became known to the prefix index
     "released",  # a request gave its references back
     "evicted",  # cached content was given up; the blocks are free
-    "pinned",
-    "restored",
+    "pinned",  # cached content is kept whatever else is needed
+    "unpinned",
     "preempted",  # a request lost its blocks and waits again; its `released` event follows
+    "restored",  # a preempted request runs again; what it found is in the `shared` events before
     "reset",  # all cached content was forgotten
-)
+]
 
 
 class EventLog:
@@ -43,7 +44,7 @@ class EventLog:
 
     def emit(
         self,
-        kind: str,
+        kind: EventType,
         blocks: Sequence[int],
         *,
         parent: int | None = None,

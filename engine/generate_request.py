@@ -25,6 +25,7 @@ class GenerateRequest:
         remember: keep the ids of the reply by its text, for later histories that come without ids.
         labels: opaque, copied into events and tables.
         salt: only requests with the same salt share blocks.
+        lane: requests of one salt take turns by lane when they wait; a chat, say.
         priority: lower runs first.
 
     Raises:
@@ -41,6 +42,7 @@ class GenerateRequest:
     remember: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     salt: str = ""
+    lane: str = ""
     priority: int = 0
 
     def __post_init__(self) -> None:

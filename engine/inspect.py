@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .kv_cache_manager import KVCacheManager
+from .prefix_index import NO_BLOCK
 from .request import Request
 
 
@@ -40,10 +41,12 @@ def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, 
                 "session_id": request.labels.get("session"),
                 "message_id": request.labels.get("message"),
                 "num_tokens": request.num_computed,
-                "blocks": list(request.blocks),
+                "kv_group": group,
+                "blocks": [None if block == NO_BLOCK else block for block in table],
             }
             for request in requests
-            if request.blocks
+            for group, table in enumerate(request.tables)
+            if table
         ],
     }
 
@@ -58,8 +61,10 @@ def branch_rows(
         block, held = None, 0
         if logical < len(found.blocks):
             block, held = found.blocks[logical], wanted
-        elif logical == len(found.blocks) and found.partial is not None:
-            block, held = found.partial, found.partial_tokens
+        elif logical == len(found.blocks) and found.partial:
+            block, held = found.partial[0], found.partial_tokens
+        if block == NO_BLOCK:
+            block = None
         rows.append(
             {
                 "logical": logical,
@@ -79,7 +84,7 @@ def _owners(requests: Sequence[Request]) -> dict[int, list[str]]:
     owners: dict[int, list[str]] = defaultdict(list)
     for request in requests:
         name = request.labels.get("session") or request.request_id
-        for block in request.blocks:
+        for block in (block for table in request.tables for block in table if block != NO_BLOCK):
             if name not in owners[block]:
                 owners[block].append(name)
     return owners
@@ -88,7 +93,8 @@ def _owners(requests: Sequence[Request]) -> dict[int, list[str]]:
 def _valid_tokens(kv: KVCacheManager, requests: Sequence[Request]) -> dict[int, int]:
     valid = {block: len(kv.index.tokens_of(block)) for block in kv.index.blocks()}
     for request in requests:
-        for logical, block in enumerate(request.blocks):
-            held = min(kv.block_size, request.num_computed - logical * kv.block_size)
-            valid[block] = max(valid.get(block, 0), held)
+        for table in request.tables:
+            for logical, block in enumerate(table):
+                held = min(kv.block_size, request.num_computed - logical * kv.block_size)
+                valid[block] = max(valid.get(block, 0), held)
     return valid

@@ -8,15 +8,18 @@ A request's blocks, in a moment between two steps (block size 4, computed 10 of 
 
 Full blocks are in the prefix index, the part-filled tail is *live*: others may copy its valid slots. Nothing is
 published before the step that wrote it is done.
+
+A model has one or more KV groups: layers that see everything, or only a window of W positions. Each group has a table
+of its own over the one pool, all of the same length; blocks behind a group's window are let go of (`NO_BLOCK`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from .block_pool import BlockPool
-from .events import EventLog
-from .prefix_index import Match, PrefixIndex
+from .events import EventLog, EventType
+from .prefix_index import NO_BLOCK, Match, Node, PrefixIndex
 from .request import Request
 
 
@@ -27,14 +30,26 @@ class KVCacheManager:
         num_blocks: blocks in the pool.
         block_size: tokens per block.
         enable_caching: whether finished blocks are kept and found again.
+        windows: the KV groups: how many positions back the layers of each see, None for all of them.
+        max_step_tokens: most tokens of one request in one step; what a windowed group may hold beyond its window.
     """
 
-    def __init__(self, num_blocks: int, block_size: int, enable_caching: bool = True) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        enable_caching: bool = True,
+        windows: Sequence[int | None] = (None,),
+        max_step_tokens: int = 512,
+    ) -> None:
         self.block_size = block_size
         self.enable_caching = enable_caching
-        self.index = PrefixIndex(block_size)
+        self.index = PrefixIndex(block_size, windows)
+        self.windows: tuple[int | None, ...] = self.index.windows
         self.pool = BlockPool(num_blocks, self._evicted)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
+        self._max_step_tokens = max_step_tokens
+        self._tails: dict[Request, _Tail] = {}
         self._copies: list[tuple[int, int]] = []
         self._held: list[int] = []
 
@@ -44,39 +59,64 @@ class KVCacheManager:
         """Longest cached prefix; looking changes no recency."""
         return self.index.match(token_ids, salt, limit) if self.enable_caching else Match()
 
+    def match_request(self, request: Request) -> Match:
+        """What a waiting request would find now: at most one token less than it has, so that the last one is always
+        computed; nothing if it wants the logits of its whole prompt."""
+        if request.params.needs_all_logits:
+            return Match()
+        return self.match(request.token_ids, request.salt, request.num_tokens - 1)
+
     def blocks_for(self, num_tokens: int) -> int:
-        """Blocks that ``num_tokens`` tokens fill or begin."""
+        """Logical blocks that ``num_tokens`` tokens fill or begin."""
         return -(-num_tokens // self.block_size)
+
+    def footprint(self, num_tokens: int) -> int:
+        """Most physical blocks that a sequence of this length holds at a time, all groups together."""
+        return sum(self._group_footprint(window, num_tokens) for window in self.windows)
+
+    @property
+    def capacity(self) -> int | None:
+        """Tokens of the longest sequence that the pool can hold; None if its length does not matter."""
+        windowed = [window for window in self.windows if window is not None]
+        rest = self.pool.num_blocks - sum(self._group_footprint(window, 2**62) for window in windowed)
+        num_full = len(self.windows) - len(windowed)
+        if not num_full:
+            return None if rest >= 0 else 0
+        return max(0, rest // num_full) * self.block_size
+
+    def still_wanted(self, request: Request) -> int:
+        """Blocks that a running request will need for the tokens it has."""
+        wanted = 0
+        for group, (window, table) in enumerate(zip(self.windows, request.tables, strict=True)):
+            held = len(table) - self.index.first_needed(group, request.num_computed)
+            wanted += max(0, self._group_footprint(window, request.num_tokens) - held)
+        return wanted
 
     # -- a request's life ---------------------------------------------------------------------------------------
 
-    def admit(self, request: Request, reserve: int = 0) -> bool:
+    def admit(self, request: Request, found: Match | None = None, reserve: int = 0) -> bool:
         """Give a waiting request the blocks of its longest cached prefix, if all its tokens fit.
 
         Args:
+            found: what `match_request` gave just now; looked up when None.
             reserve: blocks that must stay available beside the request's own.
 
         Returns:
             False when it does not fit now; nothing has changed then. Afterwards ``request.num_computed`` is the
-            number of tokens found, at most one less than its tokens, so that the last one is always computed.
+            number of tokens found.
         """
-        assert not request.blocks
-        found = self.match(request.token_ids, request.salt, request.num_tokens - 1)
+        assert not any(request.tables)
+        found = self.match_request(request) if found is None else found
         if not self._fits(request, found, reserve):
-            found = Match(found.blocks)  # a copied tail needs its source to stay; without it the prompt may fit
+            found = self._without_tail(request, found)  # a copied tail needs its source to stay; without it it may fit
             if not self._fits(request, found, reserve):
                 return False
-        for block in found.blocks:
-            self.pool.acquire(block)
-        request.blocks = list(found.blocks)
-        request.num_stored = len(found.blocks)
-        if found.blocks:
-            self._emit("shared", found.blocks, request)
-        request.metrics.blocks_shared += len(found.blocks)
-        request.num_computed = len(found.blocks) * self.block_size
-        if found.partial is not None:
-            self._share_tail(request, found.partial, found.partial_tokens)
+        self._share(request, found)
         return True
+
+    def can_admit(self, request: Request, found: Match, reserve: int) -> bool:
+        """Whether `admit` would succeed."""
+        return self._fits(request, found, reserve) or self._fits(request, self._without_tail(request, found), reserve)
 
     def append_slots(self, request: Request, num_tokens: int) -> bool:
         """Make room for the next ``num_tokens`` tokens, in blocks that only this request writes to.
@@ -84,60 +124,68 @@ class KVCacheManager:
         Returns:
             False when the pool cannot give what is missing; nothing has changed then.
         """
-        missing = self.blocks_for(request.num_computed + num_tokens) - len(request.blocks)
+        tables = request.tables
+        missing = self.blocks_for(request.num_computed + num_tokens) - len(tables[0])
         tail = request.num_computed // self.block_size
-        must_copy = tail < len(request.blocks) and self._is_shared(request.blocks[tail])
-        if missing + must_copy > self.pool.num_available:
+        shared = [table for table in tables if tail < len(table) and self._is_shared(table[tail])]
+        if missing <= 0 and not shared:
+            return True
+        if max(missing, 0) * len(tables) + len(shared) > self.pool.num_available:
             return False
-        if must_copy:
-            self._copy_on_write(request, tail)
+        for table in shared:
+            self._copy_on_write(request, table, tail)
         if missing > 0:
-            fresh = self.pool.allocate(missing)
-            request.blocks += fresh
-            request.metrics.blocks_new += missing
+            fresh = self.pool.allocate(missing * len(tables))
+            for group, table in enumerate(tables):
+                table += fresh[group * missing : (group + 1) * missing]
+            request.metrics.blocks_new += len(fresh)
             self._emit("allocated", fresh, request)
         return True
 
     def commit(self, request: Request, num_tokens: int) -> None:
-        """The step that computed ``num_tokens`` more tokens is done: publish what it filled."""
+        """The step that computed ``num_tokens`` more tokens is done: publish what it filled, let go of what no layer
+        sees any more."""
         request.num_computed += num_tokens
-        if not self.enable_caching:
-            return
         full = request.num_computed // self.block_size
-        first = request.num_stored
-        while request.num_stored < full:
-            self._store_full(request, request.num_stored)
-            request.num_stored += 1
-        if full > first:
-            parent = request.blocks[first - 1] if first else None
-            self._emit("stored", request.blocks[first:full], request, parent=parent, num_tokens=self.block_size)
-        if request.num_computed % self.block_size:
-            self._make_live(request)
+        if self.enable_caching and request.num_stored < full:
+            first = request.num_stored
+            parent = request.blocks[first - 1] if first else NO_BLOCK
+            while request.num_stored < full:
+                self._store_full(request, request.num_stored)
+                request.num_stored += 1
+            stored = [table[logical] for logical in range(first, full) for table in request.tables]
+            self._emit(
+                "stored", stored, request, parent=None if parent == NO_BLOCK else parent, num_tokens=self.block_size
+            )
+        if any(self.windows):
+            self._release_behind(request)
 
     def free(self, request: Request) -> None:
         """Take all blocks back; what is computed stays findable. Harmless for a request without blocks."""
-        blocks, request.blocks = request.blocks, []
-        if not blocks:
+        if not any(request.tables):
+            self._let_go(request)
             return
+        blocks = _interleaved(request.tables, 0, len(request.tables[0]))
         sources = self._drop_copies(blocks)
         if self.enable_caching and not sources:
-            self._store_tail(request, blocks)
-        for block in blocks[request.num_stored :]:
-            self.index.unset_live(block)
+            self._store_tail(request)
+        self._let_go(request)
         blocks += sources  # they succeed blocks of this table in the index, so they must be evicted before them
         self.pool.release(blocks)
         self._emit("released", blocks, request)
-        request.num_computed = request.num_stored = 0
 
     def fork(self, source: Request, target: Request) -> None:
         """Give ``target`` all blocks of ``source``, the part-filled tail too; the first writer copies the tail."""
-        assert not target.blocks
-        for block in source.blocks:
+        assert not any(target.tables)
+        shared = _interleaved(source.tables, 0, len(source.tables[0]))
+        for block in shared:
             self.pool.acquire(block)
-        target.blocks = list(source.blocks)
+        target.tables = [list(table) for table in source.tables]
         target.num_computed, target.num_stored = source.num_computed, source.num_stored
-        target.metrics.blocks_shared += len(target.blocks)
-        self._emit("shared", target.blocks, target)
+        if source.node is not None:
+            self._hang(target, source.node)
+        target.metrics.blocks_shared += len(shared)
+        self._emit("shared", shared, target)
 
     # -- a step's copies ----------------------------------------------------------------------------------------
 
@@ -157,7 +205,7 @@ class KVCacheManager:
     # -- the whole pool -----------------------------------------------------------------------------------------
 
     def reset(self) -> bool:
-        """Forget all cached content; False, and nothing changed, while blocks are in use."""
+        """Forget all cached content, pinned too; False, and nothing changed, while blocks are in use."""
         if self.pool.num_active:
             return False
         blocks = self.index.clear()
@@ -168,40 +216,93 @@ class KVCacheManager:
 
     def conserved(self, requests: Iterable[Request]) -> bool:
         """Whether counts equal the entries of all tables and every block is free, cached or active."""
-        entries = [block for request in requests for block in request.blocks]
+        entries = [block for request in requests for table in request.tables for block in table if block != NO_BLOCK]
         return self.pool.conserved([*entries, *self._held])
+
+    def set_pinned(self, blocks: Sequence[int], pinned: bool) -> None:
+        """Keep cached content from eviction, or no longer."""
+        for block in blocks:
+            if pinned:
+                self.pool.pin(block)
+            else:
+                self.pool.unpin(block)
+        if blocks:
+            self._emit("pinned" if pinned else "unpinned", blocks, None)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
+    def _group_footprint(self, window: int | None, num_tokens: int) -> int:
+        if window is not None:
+            num_tokens = min(num_tokens, window + self._max_step_tokens + self.block_size)
+        return self.blocks_for(num_tokens)
+
     def _fits(self, request: Request, found: Match, reserve: int) -> bool:
         """Whether all tokens fit beside ``reserve`` blocks; cached hits count as used."""
-        wanted = min(self.blocks_for(request.num_tokens + 1), self.pool.num_blocks)
-        hits = [*found.blocks, *([] if found.partial is None else [found.partial])]
-        unused_hits = sum(self.pool.is_cached(block) for block in hits)
-        return wanted - len(found.blocks) + unused_hits + reserve <= self.pool.num_available
+        wanted = min(self.footprint(request.num_tokens + 1), self.pool.num_blocks)
+        shared = [block for table in self._tables_of(found) for block in table if block != NO_BLOCK]
+        unused_hits = sum(self.pool.is_evictable(block) for block in (*shared, *found.partial))
+        return max(0, wanted - len(shared)) + unused_hits + reserve <= self.pool.num_available
 
-    def _share_tail(self, request: Request, block: int, num_tokens: int) -> None:
-        """Take ``num_tokens`` slots of a part-matching block: in place if it holds no more than them and nobody uses
-        it, else as a private copy."""
-        request.num_computed += num_tokens
-        if self.pool.is_cached(block) and len(self.index.tokens_of(block)) == num_tokens:
-            self.index.remove(block)
+    def _without_tail(self, request: Request, found: Match) -> Match:
+        if not found.partial:
+            return found
+        return self.match(request.token_ids, request.salt, len(found.nodes) * self.block_size)
+
+    def _tables_of(self, found: Match) -> list[list[int]]:
+        """Each group's table over the full blocks of a hit, without what lies behind its window."""
+        length, tables = found.num_tokens(self.block_size), []
+        for group in range(len(self.windows)):
+            first = min(self.index.first_needed(group, length), len(found.nodes))
+            seen = [node.blocks[group] for node in found.nodes[first:]]
+            tables.append([NO_BLOCK] * first + seen)
+        return tables
+
+    def _share(self, request: Request, found: Match) -> None:
+        tables = self._tables_of(found)
+        shared = _interleaved(tables, 0, len(found.nodes))
+        for block in shared:
             self.pool.acquire(block)
-            self.pool.set_content(block, False)
-            request.blocks.append(block)
-            request.metrics.blocks_shared += 1
-            self._emit("shared", [block], request, num_tokens=num_tokens)
-            self._make_live(request)
-            return
-        self.pool.acquire(block)
-        request.blocks.append(block)
-        self._copy_on_write(request, len(request.blocks) - 1)
+        request.tables = tables
+        request.num_stored = len(found.nodes)
+        request.num_computed = len(found.nodes) * self.block_size
+        if shared:
+            self._emit("shared", shared, request)
+        request.metrics.blocks_shared += len(shared)
+        if self.enable_caching:
+            self._hang(request, found.nodes[-1] if found.nodes else self.index.root(request.salt))
+        if found.partial:
+            self._share_tail(request, found)
 
-    def _copy_on_write(self, request: Request, logical: int) -> None:
+    def _share_tail(self, request: Request, found: Match) -> None:
+        """Take the first slots of a part-matching block: in place if it holds no more than them and nobody uses it,
+        else as a private copy."""
+        request.num_computed += found.partial_tokens
+        node = found.partial_node
+        in_place = node is not None and len(node.tokens) == found.partial_tokens and self._is_idle(node)
+        if node is not None and in_place:
+            self.index.remove(node)
+        for table, block in zip(request.tables, found.partial, strict=True):
+            self.pool.acquire(block)
+            table.append(block)
+            if not in_place:
+                self._copy_on_write(request, table, len(table) - 1)
+        if in_place:
+            for block in found.partial:
+                self.pool.set_content(block, False)
+            request.metrics.blocks_shared += len(found.partial)
+            self._emit("shared", found.partial, request, num_tokens=found.partial_tokens)
+
+    def _is_idle(self, node: Node) -> bool:
+        """Whether nobody uses a node's blocks and nothing follows them."""
+        if node.children or node.live:
+            return False
+        return all(self.pool.is_evictable(block) for block in node.blocks)
+
+    def _copy_on_write(self, request: Request, table: list[int], logical: int) -> None:
         """Replace a table entry by a private copy; the request's reference to the source lasts until `step_done`."""
-        source = request.blocks[logical]
+        source = table[logical]
         (target,) = self.pool.allocate(1)
-        request.blocks[logical] = target
+        table[logical] = target
         self._copies.append((source, target))
         self._held.append(source)
         request.metrics.blocks_copied += 1
@@ -209,72 +310,117 @@ class KVCacheManager:
 
     def _drop_copies(self, targets: list[int]) -> list[int]:
         """Forget the copies into ``targets``; the sources, which need not stay for them any longer."""
-        sources = [source for source, target in self._copies if target in targets]
-        self._copies = [pair for pair in self._copies if pair[1] not in targets]
+        if not self._copies:
+            return []
+        gone = set(targets)
+        sources = [source for source, target in self._copies if target in gone]
+        self._copies = [pair for pair in self._copies if pair[1] not in gone]
         for source in sources:
             self._held.remove(source)
         return sources
 
     def _is_shared(self, block: int) -> bool:
-        return self.pool.ref_counts[block] - self._held.count(block) > 1
+        count = self.pool.ref_counts[block]
+        return count > 1 and count - self._held.count(block) > 1
 
     def _evicted(self, block: int) -> None:
         parent = self.index.parent_of(block)
-        self.index.remove(block)
+        lost = self.index.forget(block)
         self._emit("evicted", [block], None, parent=parent)
+        self._drop_content(lost)
+
+    def _drop_content(self, blocks: list[int]) -> None:
+        for block in blocks:
+            self.pool.set_content(block, False)
+        if blocks:
+            self._emit("evicted", blocks, None)
 
     def _store_full(self, request: Request, logical: int) -> None:
-        block = request.blocks[logical]
-        parent = request.blocks[logical - 1] if logical else None
-        self.index.unset_live(block)
+        blocks = [table[logical] for table in request.tables]
         start = logical * self.block_size
-        tokens = request.token_ids[start : start + self.block_size]
-        owner = self.index.insert(block, tokens, parent, request.salt)
-        if owner != block:
-            self._use_instead(request, logical, owner)
-            return
-        self.pool.set_content(block, True)
-        self._drop_covered(block)
+        assert request.node is not None
+        node = self.index.insert(request.node, request.token_ids[start : start + self.block_size], blocks)
+        for table, block, owner in zip(request.tables, blocks, node.blocks, strict=True):
+            if owner == block:
+                self.pool.set_content(block, True)
+            else:
+                self._use_instead(request, table, logical, owner)
+        self._hang(request, node)
+        self._drop_covered(node)
 
-    def _use_instead(self, request: Request, logical: int, owner: int) -> None:
+    def _use_instead(self, request: Request, table: list[int], logical: int, owner: int) -> None:
         """Two requests computed the same block: keep the one that is findable, so that the content is stored once."""
-        block = request.blocks[logical]
+        block = table[logical]
         assert not self._is_shared(block), "a block is written by one table only"
         self.pool.acquire(owner)
-        request.blocks[logical] = owner
+        table[logical] = owner
         self._emit("shared", [owner], request)
         self.pool.release([block])
         self._emit("released", [block], request)
 
-    def _store_tail(self, request: Request, blocks: list[int]) -> None:
+    def _store_tail(self, request: Request) -> None:
         """Publish the part-filled tail of a request that lets go of its blocks."""
         logical, filled = divmod(request.num_computed, self.block_size)
-        if not filled or logical != request.num_stored or self._is_shared(blocks[logical]):
+        if not filled or logical != request.num_stored or request.node is None:
             return
-        block, parent = blocks[logical], blocks[logical - 1] if logical else None
+        blocks = [table[logical] for table in request.tables]
+        if any(self._is_shared(block) for block in blocks):
+            return
         tokens = request.token_ids[logical * self.block_size : request.num_computed]
-        self.index.unset_live(block)
-        if self.index.insert(block, tokens, parent, request.salt) == block:
-            self.pool.set_content(block, True)
-            self._drop_covered(block)
-            self._emit("stored", [block], request, parent=parent, num_tokens=filled)
-
-    def _drop_covered(self, block: int) -> None:
-        for other in self.index.covered_by(block):
-            if self.pool.is_cached(other) and other not in self.pool.pinned:
-                self.index.remove(other)
-                self.pool.set_content(other, False)
-                self._emit("evicted", [other], None)
-
-    def _make_live(self, request: Request) -> None:
-        logical = request.num_computed // self.block_size
-        block = request.blocks[logical]
-        if logical != request.num_stored or self._is_shared(block):
+        node = self.index.insert(request.node, tokens, blocks)
+        if node.blocks != blocks:
             return
-        parent = request.blocks[logical - 1] if logical else None
-        self.index.set_live(block, parent, request.salt, _tail_of(request, logical * self.block_size))
+        for block in blocks:
+            self.pool.set_content(block, True)
+        self._drop_covered(node)
+        parent = request.blocks[logical - 1] if logical else NO_BLOCK
+        self._emit("stored", blocks, request, parent=None if parent == NO_BLOCK else parent, num_tokens=filled)
 
-    def _emit(self, kind: str, blocks: Sequence[int], request: Request | None, **more: int | None) -> None:
+    def _drop_covered(self, node: Node) -> None:
+        for other in self.index.covered_by(node):
+            if self._is_idle(other):
+                self._drop_content(self.index.remove(other))
+
+    def _release_behind(self, request: Request) -> None:
+        """Windowed groups let go of the blocks that no token to come sees."""
+        released = []
+        for group, table in enumerate(request.tables):
+            first = min(self.index.first_needed(group, request.num_computed), len(table))
+            for logical in range(first - 1, -1, -1):
+                if table[logical] == NO_BLOCK:
+                    break
+                released.append(table[logical])
+                table[logical] = NO_BLOCK
+        if released:
+            self.pool.release(released[::-1])
+            self._emit("released", released, request)
+
+    def _hang(self, request: Request, node: Node) -> None:
+        """Let a running request's sequence go on from ``node``, where others find its tail."""
+        tail = self._tails.setdefault(request, _Tail(self, request))
+        if request.node is not None:
+            self.index.detach(request.node, tail)
+        request.node = node
+        self.index.attach(node, tail)
+
+    def _let_go(self, request: Request) -> None:
+        """Forget a request's tables and its place in the index."""
+        tail = self._tails.pop(request, None)
+        if tail is not None and request.node is not None:
+            self.index.detach(request.node, tail)
+        request.node = None
+        request.tables = [[] for _ in self.windows]
+        request.num_computed = request.num_stored = 0
+
+    def tail_blocks(self, request: Request) -> list[int]:
+        """The blocks of a running request's part-filled tail; empty when there is none, or before its copy is made."""
+        logical, filled = divmod(request.num_computed, self.block_size)
+        if not filled or logical != request.num_stored:
+            return []
+        blocks = [table[logical] for table in request.tables]
+        return [] if any(target in blocks for _, target in self._copies) else blocks
+
+    def _emit(self, kind: EventType, blocks: Sequence[int], request: Request | None, **more: int | None) -> None:
         self.events.emit(
             kind,
             blocks,
@@ -284,5 +430,21 @@ class KVCacheManager:
         )
 
 
-def _tail_of(request: Request, start: int) -> Callable[[], Sequence[int]]:
-    return lambda: request.token_ids[start : request.num_computed]
+class _Tail:
+    """The live tail of one request, for the prefix index."""
+
+    def __init__(self, kv: KVCacheManager, request: Request) -> None:
+        self._kv = kv
+        self._request = request
+
+    def tokens(self) -> Sequence[int]:
+        request = self._request
+        return request.token_ids[request.num_stored * self._kv.block_size : request.num_computed]
+
+    def blocks(self) -> Sequence[int]:
+        return self._kv.tail_blocks(self._request)
+
+
+def _interleaved(tables: list[list[int]], first: int, last: int) -> list[int]:
+    """The blocks of all groups in the order of their tokens."""
+    return [table[logical] for logical in range(first, last) for table in tables if table[logical] != NO_BLOCK]

@@ -112,7 +112,7 @@ class LLM:
                 name = f"llm-{self._count}"
                 self._count += 1
                 self.engine.add_request(name, ids, one)
-                results[name] = GenerationResult(name, text, ids, [CompletionOutput(0)])
+                results[name] = GenerationResult(name, text, ids, [CompletionOutput(index) for index in range(one.n)])
             while self.engine.has_unfinished():
                 for output in self.engine.step():
                     _add(results[output.request_id], output)
@@ -167,8 +167,9 @@ def _params_for(given: SamplingParams | Sequence[SamplingParams] | None, count: 
 
 
 def _add(result: GenerationResult, output: RequestOutput) -> None:
-    completion = result.outputs[0]
+    completion = result.outputs[output.index]
     completion.text += output.text
     completion.token_ids += output.token_ids
     completion.finish_reason = output.finish_reason or completion.finish_reason
-    result.metrics = output.metrics or result.metrics
+    if output.index == 0:
+        result.metrics = output.metrics or result.metrics

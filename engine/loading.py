@@ -34,13 +34,18 @@ def load_model(config: EngineConfig) -> LoadedModel:
     tokenizer = load_tokenizer(checkpoint)
     builder = load_prompt_builder(tokenizer)
 
-    def size(bytes_per_block: int, model_limit: int, device: str) -> int:
+    def size(bytes_per_block: int, num_groups: int, model_limit: int, device: str) -> int:
         memory = device_memory(device)
         longest = min(config.max_model_len or model_limit, model_limit)
-        return num_blocks(config, bytes_per_block, longest, memory.free, memory.total)
+        return num_blocks(config, bytes_per_block, longest, memory.free, memory.total, num_groups)
 
     runner = ModelRunner.load(
-        checkpoint, device=config.device, dtype=config.dtype, block_size=config.block_size, num_blocks_for=size
+        checkpoint,
+        device=config.device,
+        dtype=config.dtype,
+        block_size=config.block_size,
+        num_blocks_for=size,
+        max_model_len=config.max_model_len,
     )
     info = {
         "model": checkpoint.name,

@@ -8,7 +8,9 @@ from .errors import ConfigError
 DEFAULT_CAP = 2 * 2**30
 
 
-def num_blocks(config: EngineConfig, bytes_per_block: int, max_model_len: int, free: int, total: int) -> int:
+def num_blocks(
+    config: EngineConfig, bytes_per_block: int, max_model_len: int, free: int, total: int, num_groups: int = 1
+) -> int:
     """Blocks for the pool.
 
     Args:
@@ -16,11 +18,12 @@ def num_blocks(config: EngineConfig, bytes_per_block: int, max_model_len: int, f
         max_model_len: longest sequence, tokens.
         free: free memory of the device, bytes, weights already loaded.
         total: all memory of the device, bytes.
+        num_groups: KV groups of the model: each needs a block for the same tokens.
 
     Raises:
         ConfigError: when not even one block fits, or a wish is larger than the free memory; with the numbers.
     """
-    one_sequence = -(-max_model_len // config.block_size)
+    one_sequence = num_groups * -(-max_model_len // config.block_size)
     if config.num_blocks is not None:
         blocks, wish = config.num_blocks, f"--num-blocks {config.num_blocks}"
     elif config.kv_cache_memory is not None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .sampling_params import SamplingParams
-from .types import RequestMetrics
+from .types import RequestMetrics, TimelineEntry
+
+if TYPE_CHECKING:
+    from .prefix_index import Node
 
 
 class RequestState(enum.Enum):
@@ -24,11 +28,17 @@ class Request:
     Attributes:
         token_ids: prompt and output ids.
         num_computed: tokens whose KV is in the cache.
-        blocks: the block table, logical to physical.
-        num_stored: leading blocks of the table that are full and known to the prefix index.
+        tables: the block table of each KV group, logical to physical; all of one length.
+        num_stored: leading blocks of the tables that are full and known to the prefix index.
+        node: where in the prefix index the sequence goes on, while the request runs.
         order: admission order over the engine's life; lower is older.
         labels: opaque to the engine; copied into events and tables.
-        salt: requests share KV only within one salt.
+        salt: requests share KV only within one salt, and salts take turns.
+        lane: within a salt, lanes (chats, say) take turns; a request without one is a lane of its own.
+        priority: lower runs first.
+        index: which of the samples of a request with ``n`` above 1 this is.
+        parent_id: the id under which outputs are told; that of all samples of one request.
+        pending_on: the request whose ``pending_tokens`` first tokens this waiting one shares and waits for.
     """
 
     request_id: str
@@ -40,17 +50,30 @@ class Request:
     max_tokens: int
     labels: dict[str, str] = field(default_factory=dict)
     salt: str = ""
+    lane: str = ""
     priority: int = 0
+    index: int = 0
+    parent_id: str = ""
 
     def __post_init__(self) -> None:
+        self.parent_id = self.parent_id or self.request_id
         self.token_ids = list(self.prompt_token_ids)
         self.num_computed = 0
-        self.blocks: list[int] = []
+        self.tables: list[list[int]] = [[]]
         self.num_stored = 0
+        self.node: Node | None = None
         self.state = RequestState.WAITING
-        self.metrics = RequestMetrics(prompt_tokens=len(self.prompt_token_ids))
+        self.metrics = RequestMetrics()
         self.admitted_at: float | None = None
         self.first_token_at: float | None = None
+        self.last_step = -1
+        self.pending_on: Request | None = None
+        self.pending_tokens = 0
+
+    @property
+    def blocks(self) -> list[int]:
+        """The block table of the first KV group."""
+        return self.tables[0]
 
     @property
     def num_prompt_tokens(self) -> int:
@@ -73,6 +96,10 @@ class Request:
         return self.num_tokens - self.num_computed
 
     @property
-    def queue_key(self) -> tuple[int, int]:
-        """Place in the waiting queue: priority first, then age."""
+    def rank(self) -> tuple[int, int]:
+        """Place among running requests: priority first, then age."""
         return (self.priority, self.order)
+
+    def note(self, event: str, now: float, detail: str = "") -> None:
+        """Add a line to the request's timeline."""
+        self.metrics.timeline.append(TimelineEntry(event, now - self.arrival, detail))

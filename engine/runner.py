@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from ..kernels.choose import DeviceUnavailable, choose_device, choose_dtype, choose_kernels
 from .errors import EngineError
+from .kv_layout import kv_layout
 from .models.decoder import Decoder, decoder_shape, read_weights
 from .types import StepBatch
 
@@ -20,14 +22,20 @@ if TYPE_CHECKING:
 class ModelRunner:
     """One model with its KV cache.
 
-    The cache is one allocation ``[num_layers, 2, num_blocks, num_kv_heads, block_size, head_dim]`` (keys at 0, values
-    at 1). It is not touched before it is written, so resident memory grows only with the blocks in use.
+    The cache is one allocation ``[num_slots, 2, num_blocks, num_kv_heads, block_size, head_dim]`` (keys at 0, values
+    at 1); a slot is a layer, or one of each KV group (see `kv_layout`). It is not touched before it is written, so
+    resident memory grows only with the blocks in use.
+
+    Attributes:
+        windows: of each KV group, how many positions back its layers see; None for all.
     """
 
     def __init__(self, decoder: Decoder, kv_cache: torch.Tensor, max_model_len: int, facts: dict[str, Any]):
         self.decoder = decoder
         self.kv_cache = kv_cache
         self.max_model_len = max_model_len
+        shape = decoder.shape
+        self.windows = kv_layout(shape.layer_windows or [None] * shape.num_layers).windows
         self.num_blocks = kv_cache.shape[2]
         self.vocab_size = decoder.shape.vocab_size
         self.bytes_per_block = kv_cache[:, :, 0].numel() * kv_cache.element_size()
@@ -41,11 +49,15 @@ class ModelRunner:
         device: str,
         dtype: str,
         block_size: int,
-        num_blocks_for: Callable[[int, int, str], int],
+        num_blocks_for: Callable[[int, int, int, str], int],
+        max_model_len: int | None = None,
     ) -> ModelRunner:
         """Reads the weights, chooses kernels and allocates the KV cache.
 
-        ``num_blocks_for(bytes_per_block, max_model_len, device)`` says how many blocks to allocate.
+        A model whose layers see a window runs as one without while sequences are no longer than the window, which is
+        also its limit unless ``max_model_len`` asks for more: then windowed KV groups are made.
+
+        ``num_blocks_for(bytes_per_block, num_groups, max_model_len, device)`` says how many blocks to allocate.
 
         Raises:
             ModelFileError: the checkpoint does not fill the model, or holds what nothing uses.
@@ -57,11 +69,14 @@ class ModelRunner:
             raise EngineError(f"--device {device} cannot be used: {error}. Leave it out to run on the CPU.") from error
         chosen_dtype, dtype_remark = choose_dtype(dtype, chosen)
         spec = checkpoint.spec
+        if (max_model_len or 0) <= spec.max_full_position:
+            spec = replace(spec, layer_windows=(), max_position=spec.max_full_position)
         shape = decoder_shape(spec)
+        layout = kv_layout(shape.layer_windows or [None] * shape.num_layers)
         weights = read_weights(checkpoint, spec.max_position)
-        values = shape.num_layers * 2 * shape.num_kv_heads * block_size * shape.head_dim
-        num_blocks = num_blocks_for(values * chosen_dtype.itemsize, spec.max_position, str(chosen))
-        size = (shape.num_layers, 2, num_blocks, shape.num_kv_heads, block_size, shape.head_dim)
+        values = layout.num_slots * 2 * shape.num_kv_heads * block_size * shape.head_dim
+        num_blocks = num_blocks_for(values * chosen_dtype.itemsize, len(layout.windows), spec.max_position, str(chosen))
+        size = (layout.num_slots, 2, num_blocks, shape.num_kv_heads, block_size, shape.head_dim)
         try:
             kv_cache = torch.empty(size, dtype=chosen_dtype, device=chosen)
         except (RuntimeError, MemoryError) as error:
@@ -78,7 +93,7 @@ class ModelRunner:
         """Copies blocks, writes the KV of all rows and returns float32 logits [num_samples, vocab_size]."""
         if batch.copies:
             self.decoder.kernels.copy_blocks(self.kv_cache, batch.copies)
-        return self.decoder.forward(batch.token_ids, batch.attention, batch.sample_rows)
+        return self.decoder.forward(batch.token_ids, batch.groups, batch.sample_rows)
 
     def describe(self) -> dict[str, Any]:
         """What runs here and why: device, dtype, kernels, reason, weight_bytes, kv_bytes."""

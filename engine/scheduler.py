@@ -2,28 +2,45 @@
 
 Every request has only *computed* and *total* tokens. A step has a token budget: first each running request that lacks
 just its newest token gets it (decode), then prompts continue in chunks, oldest first, then waiting requests are
-admitted. Blocks that run out are taken from the newest request, which waits and recomputes later; the oldest always
-goes on.
+admitted. While prompts run or wait, decodes take half of the budget at most, those that waited longest first: a
+running reply gets a token at least every second step, and every step some prompt gets on.
+
+A waiting request whose prefix a running one is just computing is *pending*: it waits for those blocks instead of
+computing them too, and looks again at every step, so a writer that ends early holds nobody up.
+
+Blocks that run out are taken from the running request of least priority, the newest of them, which waits and
+recomputes later; the first in rank always goes on.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import insort
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from .kv_cache_manager import KVCacheManager
+from .prefix_index import Match
 from .request import Request, RequestState
+from .waiting import WaitingQueue
 
 WATERMARK = 0.01
+COMPARED_AT_ONCE = 256
+LOOK_AHEAD = 4
+"""Waiting requests that a step looks at, for each that may run."""
 
 
 @dataclass
 class Scheduled:
-    """A request's share of a step: the next ``num_tokens`` tokens after its computed ones."""
+    """A request's share of a step: the next ``num_tokens`` tokens after its computed ones.
+
+    Attributes:
+        forks: other samples of the same request, which take their first token from the same logits.
+    """
 
     request: Request
     num_tokens: int
+    forks: list[Request] = field(default_factory=list)
 
 
 class Scheduler:
@@ -34,6 +51,8 @@ class Scheduler:
         max_num_seqs: requests running at the same time.
         token_budget: tokens of one step; never less than ``max_num_seqs``, so that no decode starves.
         on_exhausted: called with a running request that is alone and for which the pool has no block left.
+        give_way: called when a request that is alone lacks blocks; True if it made some available (pins given up).
+        clock: seconds, for timelines.
     """
 
     def __init__(
@@ -42,71 +61,168 @@ class Scheduler:
         max_num_seqs: int,
         token_budget: int,
         on_exhausted: Callable[[Request], None] = lambda request: None,
+        give_way: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kv = kv
         self.max_num_seqs = max_num_seqs
         self.token_budget = max(token_budget, max_num_seqs)
-        self.waiting: list[Request] = []
+        self.waiting = WaitingQueue()
         self.running: list[Request] = []
+        self.pending: list[Request] = []
         self._on_exhausted = on_exhausted
+        self._give_way = give_way
+        self._clock = clock
+        self.num_preemptions = 0
+        self._step = 0
+
+    # -- queues -------------------------------------------------------------------------------------------------
 
     def add(self, request: Request) -> None:
-        """Queue a request behind older ones of its priority."""
+        """Queue a new request."""
         request.state = RequestState.WAITING
-        insort(self.waiting, request, key=lambda one: one.queue_key)
+        self.waiting.add(request)
+
+    def run_fork(self, request: Request) -> None:
+        """Run a request whose blocks were forked from a running one."""
+        request.state = RequestState.RUNNING
+        insort(self.running, request, key=lambda one: one.rank)
+        request.note("scheduled", self._clock(), "forked")
 
     def remove(self, request: Request) -> None:
         """Take a request out, wherever it stands, and its blocks back."""
         if request in self.running:
             self.running.remove(request)
-        elif request in self.waiting:
+        else:
             self.waiting.remove(request)
         request.state = RequestState.FINISHED
         self.kv.free(request)
 
+    # -- a step -------------------------------------------------------------------------------------------------
+
     def schedule(self) -> list[Scheduled]:
         """Plan one step. Blocks are allocated and copies planned; nothing is computed yet."""
-        plan: list[Scheduled] = []
-        budget = self.token_budget
+        self._step += 1
+        self._yield_to_better()
         decoding = [request for request in self.running if request.num_to_compute == 1]
         prefilling = [request for request in self.running if request.num_to_compute > 1]
+        budget, plan = self.token_budget, []
+        decode_budget = (budget + 1) // 2 if prefilling or self.waiting else budget
+        if len(decoding) > decode_budget:
+            decoding = sorted(decoding, key=lambda one: one.last_step)[:decode_budget]
         for request in [*decoding, *prefilling]:
-            if budget == 0:
-                break
             count = min(request.num_to_compute, budget)
-            if request.state is RequestState.RUNNING and self._make_room(request, count, plan):
+            if count and request.state is RequestState.RUNNING and self._make_room(request, count, plan):
                 plan.append(Scheduled(request, count))
+                request.last_step = self._step
                 budget -= count
         return plan + self._admit(budget)
 
     def _admit(self, budget: int) -> list[Scheduled]:
         admitted: list[Scheduled] = []
-        while self.waiting and budget > 0 and len(self.running) < self.max_num_seqs:
-            request = self.waiting[0]
-            if not self.kv.admit(request, self._reserve()):
+        self.pending = []
+        while budget > 0 and len(self.running) < self.max_num_seqs:
+            chosen = self._next_to_admit()
+            if chosen is None:
                 break
-            count = min(request.num_to_compute, budget)
-            if not self.kv.append_slots(request, count):
-                self.kv.free(request)
+            request, found = chosen
+            count = self._take_in(request, found, budget)
+            if not count:
                 break
-            self.waiting.pop(0)
-            request.state = RequestState.RUNNING
-            insort(self.running, request, key=lambda one: one.order)
             admitted.append(Scheduled(request, count))
             budget -= count
         return admitted
+
+    def _next_to_admit(self) -> tuple[Request, Match] | None:
+        """The first waiting request that waits for no other's blocks, and what it would find."""
+        skipped = set(self.pending)
+        for request in self.waiting.candidates()[: LOOK_AHEAD * self.max_num_seqs]:
+            if request in skipped:
+                continue
+            if not self._still_pending(request):
+                found = self.kv.match_request(request)
+                writer = self._writer_of(request, found)
+                if writer is None:
+                    return request, found
+            self.pending.append(request)
+        return None
+
+    def _take_in(self, request: Request, found: Match, budget: int) -> int:
+        """Move a waiting request among the running ones; its tokens in this step, 0 if it does not fit."""
+        while not self.kv.admit(request, found, self._reserve()):
+            if self.running or not self._give_way():
+                return 0
+            found = self.kv.match_request(request)
+        count = min(request.num_to_compute, budget)
+        if not self.kv.append_slots(request, count):
+            self.kv.free(request)
+            return 0
+        again = request.metrics.preemptions > 0
+        self.waiting.served(request)
+        request.state, request.last_step, request.pending_on = RequestState.RUNNING, self._step, None
+        insort(self.running, request, key=lambda one: one.rank)
+        request.note("restored" if again else "scheduled", self._clock())
+        if again:
+            self.kv.events.emit("restored", [], request_id=request.request_id, labels=request.labels)
+        return count
+
+    def _yield_to_better(self) -> None:
+        """Background work that runs makes way for a waiting request of higher priority that has no seat or no room."""
+        head = next(iter(self.waiting.candidates()), None)
+        if head is None or not self.running or head.priority >= self.running[-1].priority:
+            return
+        found = self.kv.match_request(head)
+        while self.running and head.priority < self.running[-1].priority:
+            if len(self.running) < self.max_num_seqs and self.kv.can_admit(head, found, self._reserve()):
+                return
+            self._preempt(self.running[-1])
 
     def _reserve(self) -> int:
         """Blocks that running requests will want soon: the rest of their prompts, and one more for each reply."""
         if not self.running:
             return 0
-        promised = sum(max(0, self.kv.blocks_for(request.num_tokens) - len(request.blocks)) for request in self.running)
-        return promised + max(len(self.running), int(self.kv.pool.num_blocks * WATERMARK))
+        promised = sum(map(self.kv.still_wanted, self.running))
+        more = len(self.running) * len(self.kv.windows)
+        return promised + max(more, int(self.kv.pool.num_blocks * WATERMARK))
+
+    # -- shared prefixes ----------------------------------------------------------------------------------------
+
+    def _writer_of(self, request: Request, found: Match) -> Request | None:
+        """A running request that is about to compute much more of this one's prefix than is cached; the oldest.
+
+        Much is a block, or half of all there is to compute; for less, waiting would cost more than it saves.
+        """
+        if not self.kv.enable_caching or request.params.needs_all_logits:
+            return None
+        limit, cached = request.num_tokens - 1, found.num_tokens(self.kv.block_size)
+        worth = min(self.kv.block_size, max(1, (limit - cached) // 2))
+        for writer in self.running:
+            if writer.salt == request.salt and writer.num_to_compute > 1:
+                common = common_prefix(writer.token_ids, request.token_ids, limit)
+                if common - cached >= worth and writer.num_computed < common:
+                    request.pending_on, request.pending_tokens = writer, common
+                    request.note("pending", self._clock(), writer.request_id)
+                    return writer
+        return None
+
+    def _still_pending(self, request: Request) -> bool:
+        """Whether the request that this one waits for is still at it."""
+        writer = request.pending_on
+        if writer is None:
+            return False
+        if writer.state is RequestState.RUNNING and writer.num_computed < request.pending_tokens:
+            return True
+        request.pending_on = None
+        return False
+
+    # -- preemption ---------------------------------------------------------------------------------------------
 
     def _make_room(self, request: Request, count: int, plan: list[Scheduled]) -> bool:
-        """Get the slots for ``count`` tokens, preempting the newest requests while that is needed."""
+        """Get the slots for ``count`` tokens, preempting the last in rank while that is needed."""
         while not self.kv.append_slots(request, count):
             if len(self.running) == 1:
+                if self._give_way():
+                    continue
                 self._on_exhausted(request)
                 return False
             victim = self.running[-1]
@@ -118,7 +234,23 @@ class Scheduler:
 
     def _preempt(self, request: Request) -> None:
         self.running.remove(request)
+        request.state = RequestState.WAITING
         request.metrics.preemptions += 1
+        self.num_preemptions += 1
+        request.note("preempted", self._clock())
         self.kv.events.emit("preempted", [], request_id=request.request_id, labels=request.labels)
         self.kv.free(request)
-        self.add(request)
+        self.waiting.add_preempted(request)
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int], limit: int) -> int:
+    """Equal leading tokens of two lists, at most ``limit``."""
+    limit, start = min(limit, len(first), len(second)), 0
+    while start < limit:
+        end = min(start + COMPARED_AT_ONCE, limit)
+        if first[start:end] != second[start:end]:
+            break
+        start = end
+    while start < limit and first[start] == second[start]:
+        start += 1
+    return start

@@ -10,7 +10,7 @@ from .scheduler import Scheduled
 
 @dataclass
 class EngineStats:
-    """Totals since start; tokens unless said otherwise. Replies and their preemptions count when they have ended."""
+    """Totals since start; tokens unless said otherwise."""
 
     steps: int = 0
     scheduled_tokens: int = 0
@@ -18,7 +18,6 @@ class EngineStats:
     cached_tokens: int = 0
     generation_tokens: int = 0
     finished_requests: int = 0
-    preemptions: int = 0
 
     def note_step(self, plan: list[Scheduled]) -> None:
         """A step ran."""
@@ -33,8 +32,6 @@ class EngineStats:
     def note_finish(self, request: Request) -> None:
         """A request ended."""
         self.finished_requests += 1
-        self.generation_tokens += request.num_output_tokens
-        self.preemptions += request.metrics.preemptions
 
     def to_dict(self) -> dict[str, int]:
         """All totals."""

@@ -7,6 +7,7 @@ Parent to child: ``start``, ``add``, ``cancel``, ``call`` under "op". Child to p
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,11 +19,13 @@ from . import errors
 from .errors import PagedChatError, RequestError
 from .generate_request import GenerateRequest, RequestStarted
 from .sampling_params import SamplingParams
-from .types import RequestMetrics, RequestOutput
+from .types import RequestMetrics, RequestOutput, TimelineEntry, TokenLogprob, TokenLogprobs
 
 INTERNAL = "internal"
 DUMP_SIGNAL = getattr(signal, "SIGUSR1", None)
 """Not a line: on this signal the child writes to its log where its threads are."""
+OUTPUT_HEAD = frozenset({"request_id", "index", "token_ids", "text"})
+LOGPROBS = ("logprobs", "prompt_logprobs")
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -63,8 +66,11 @@ class LineSplitter:
 
 
 def request_to_wire(request: GenerateRequest) -> dict[str, Any]:
-    """All fields as plain values."""
-    return asdict(request)
+    """All fields as plain values; JSON wants texts for keys."""
+    fields = asdict(request)
+    params = fields["params"]
+    params["logit_bias"] = {str(token): number for token, number in params["logit_bias"].items()}
+    return fields
 
 
 def request_from_wire(fields: dict[str, Any]) -> GenerateRequest:
@@ -95,21 +101,49 @@ def started_from_wire(fields: dict[str, Any]) -> RequestStarted:
 
 
 def output_to_wire(output: RequestOutput) -> list[Any]:
-    """A short list: most outputs are one token and its text."""
-    if output.finish_reason is None and output.metrics is None:
-        return [output.request_id, output.token_ids, output.text]
-    metrics = None if output.metrics is None else vars(output.metrics)
-    ending = [output.finish_reason, output.error, metrics, output.history_ids]
-    return [output.request_id, output.token_ids, output.text, *ending]
+    """A short list, since most outputs are one token and its text; what else is set follows by name."""
+    head = [output.request_id, output.index, output.token_ids, output.text]
+    rest = {
+        name: value for name, value in vars(output).items() if name not in OUTPUT_HEAD and value not in (None, False)
+    }
+    for name in LOGPROBS:
+        if name in rest:
+            rest[name] = [None if one is None else _logprobs_to_wire(one) for one in rest[name]]
+    if output.metrics is not None:
+        rest["metrics"] = asdict(output.metrics)
+    return [*head, rest] if rest else head
 
 
 def output_from_wire(fields: list[Any]) -> RequestOutput:
     """The inverse of ``output_to_wire``."""
-    if len(fields) == 3:
-        return RequestOutput(*fields)
-    request_id, token_ids, text, finish_reason, error, metrics, history_ids = fields
-    timings = None if metrics is None else RequestMetrics(**metrics)
-    return RequestOutput(request_id, token_ids, text, finish_reason, error, timings, history_ids)
+    request_id, index, token_ids, text, *more = fields
+    rest = dict(more[0]) if more else {}
+    if "metrics" in rest:
+        metrics = dict(rest["metrics"])
+        timeline = [TimelineEntry(**entry) for entry in metrics.pop("timeline")]
+        rest["metrics"] = RequestMetrics(**metrics, timeline=timeline)
+    for name in LOGPROBS:
+        if name in rest:
+            rest[name] = [None if one is None else _logprobs_from_wire(one) for one in rest[name]]
+    return RequestOutput(request_id, token_ids, text, index=index, **rest)
+
+
+def _logprobs_to_wire(one: TokenLogprobs) -> list[Any]:
+    """A flat list: four values of the token itself, then four of each likely one. JSON has no -inf: null."""
+    return [value for each in (one, *one.top) for value in _logprob_to_wire(each)]
+
+
+def _logprob_to_wire(one: TokenLogprob) -> tuple[int, float | None, int, str]:
+    logprob = one.logprob if math.isfinite(one.logprob) else None
+    return one.token_id, logprob, one.rank, one.piece.decode("latin-1")
+
+
+def _logprobs_from_wire(fields: list[Any]) -> TokenLogprobs:
+    each = [
+        TokenLogprob(token, -math.inf if logprob is None else logprob, rank, piece.encode("latin-1"))
+        for token, logprob, rank, piece in zip(*[iter(fields)] * 4, strict=True)
+    ]
+    return TokenLogprobs(**vars(each[0]), top=each[1:])
 
 
 def error_to_wire(error: BaseException) -> dict[str, str]:

@@ -7,6 +7,7 @@ import queue
 import sys
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,9 +25,11 @@ INFO_EVERY_S = 1.0
 
 @dataclass
 class _Running:
+    """A request and, by sample, the ids and the text of its reply so far, where they are to be remembered."""
+
     request: GenerateRequest
-    token_ids: list[int] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
+    token_ids: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    text: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 class WorkerLoop:
@@ -108,6 +111,7 @@ class WorkerLoop:
                 labels=request.labels,
                 salt=request.salt,
                 priority=request.priority,
+                lane=request.lane,
                 continues=not request.add_generation_prompt,
             )
         except Exception as error:
@@ -177,19 +181,20 @@ class WorkerLoop:
         if running is None:
             return False
         if running.request.remember:
-            running.token_ids += output.token_ids
-            running.text.append(output.text)
+            running.token_ids[output.index] += output.token_ids
+            running.text[output.index].append(output.text)
         if output.finish_reason is not None:
-            del self.running[output.request_id]
+            if not output.more:
+                del self.running[output.request_id]
             if running.request.remember:
                 self._remember(running, output)
         return True
 
     def _remember(self, running: _Running, last: RequestOutput) -> None:
         """Keep the reply's ids by its text."""
-        ids = running.token_ids if last.history_ids is None else last.history_ids
+        ids = running.token_ids[last.index] if last.history_ids is None else last.history_ids
         if ids and last.finish_reason != "error":
-            self._engine.prompt_builder.remember(ids, "".join(running.text))
+            self._engine.prompt_builder.remember(ids, "".join(running.text[last.index]))
 
     def _after_failed_step(self, error: Exception) -> list[RequestOutput]:
         """End what ran, so that the engine goes on with an empty table if it can."""

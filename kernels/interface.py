@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     import torch
@@ -22,11 +23,13 @@ class AttentionBatch:
     Attributes:
         query_start: int32 [num_seqs + 1], first row of each sequence, then the number of rows.
         seq_lens: int32 [num_seqs], tokens of each sequence in the cache once this step's are written.
-        block_tables: int32 [num_seqs, max_blocks], logical to physical block; entries past the end are 0.
+        block_tables: int32 [num_seqs, max_blocks], logical to physical block; entries past the end, and of blocks
+            behind the window, are 0 and never read.
         positions: int32 [num_tokens], position of each row in its sequence.
         slot_mapping: int64 [num_tokens], ``physical block * block_size + offset`` where each row's KV goes.
         block_size: tokens per block.
         kv_group: index of the KV group these tables belong to.
+        window: how many positions back a row sees, its own included; None for all.
     """
 
     query_start: np.ndarray
@@ -36,6 +39,7 @@ class AttentionBatch:
     slot_mapping: np.ndarray
     block_size: int
     kv_group: int = 0
+    window: int | None = None
 
     @property
     def num_seqs(self) -> int:
@@ -77,6 +81,7 @@ class DecoderShape:
     Attributes:
         scale: factor on attention scores, usually head_dim ** -0.5.
         eps: added to the mean square in RMSNorm.
+        layer_windows: how many positions back each layer sees, None for all; empty when all see all.
     """
 
     vocab_size: int
@@ -88,6 +93,7 @@ class DecoderShape:
     head_dim: int
     scale: float
     eps: float
+    layer_windows: tuple[int | None, ...] = ()
 
 
 @dataclass
@@ -131,8 +137,11 @@ class DecoderProgram(Protocol):
         """Memory the prepared weights take."""
         ...
 
-    def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
-        """Writes the rows' KV into the cache and returns float32 logits [num_samples, vocab_size]."""
+    def forward(self, token_ids: np.ndarray, groups: Sequence[AttentionBatch], sample_rows: np.ndarray) -> np.ndarray:
+        """Writes the rows' KV into the cache and returns float32 logits [num_samples, vocab_size].
+
+        ``groups`` has the rows' block tables of each KV group.
+        """
         ...
 
 

@@ -85,12 +85,16 @@ class ReferenceKernels:
             begin, end, length = int(batch.query_start[i]), int(batch.query_start[i + 1]), int(batch.seq_lens[i])
             if begin == end:
                 continue
-            keys = gather(key_cache, batch, i, length).float().repeat_interleave(group, dim=0)
-            values = gather(value_cache, batch, i, length).float().repeat_interleave(group, dim=0)
-            scores = torch.einsum("thd,hsd->hts", query[begin:end].float(), keys) * scale
             positions = torch.from_numpy(batch.positions[begin:end]).to(query.device)
-            future = torch.arange(length, device=query.device)[None, :] > positions[:, None]
-            weights = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
+            first = 0 if batch.window is None else max(0, int(batch.positions[begin]) - batch.window + 1)
+            keys = gather(key_cache, batch, i, first, length).float().repeat_interleave(group, dim=0)
+            values = gather(value_cache, batch, i, first, length).float().repeat_interleave(group, dim=0)
+            scores = torch.einsum("thd,hsd->hts", query[begin:end].float(), keys) * scale
+            seen = torch.arange(first, length, device=query.device)[None, :]
+            hidden = seen > positions[:, None]
+            if batch.window is not None:
+                hidden |= seen <= positions[:, None] - batch.window
+            weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)
             out[begin:end] = torch.einsum("hts,hsd->thd", weights, values).to(query.dtype)
         return out
 
@@ -106,9 +110,10 @@ class ReferenceKernels:
         return None
 
 
-def gather(cache: torch.Tensor, batch: AttentionBatch, i: int, length: int) -> torch.Tensor:
-    """The first ``length`` cached rows of sequence ``i``: [num_kv_heads, length, head_dim]."""
-    blocks = -(-length // batch.block_size)
-    table = torch.from_numpy(batch.block_tables[i, :blocks].astype(np.int64)).to(cache.device)
-    rows = cache[table].transpose(1, 2).reshape(blocks * batch.block_size, cache.shape[1], cache.shape[3])
-    return rows[:length].transpose(0, 1)
+def gather(cache: torch.Tensor, batch: AttentionBatch, i: int, first: int, length: int) -> torch.Tensor:
+    """Cached rows ``first`` to ``length`` of sequence ``i``: [num_kv_heads, length - first, head_dim]."""
+    skipped, blocks = first // batch.block_size, -(-length // batch.block_size)
+    table = torch.from_numpy(batch.block_tables[i, skipped:blocks].astype(np.int64)).to(cache.device)
+    rows = cache[table].transpose(1, 2).reshape(-1, cache.shape[1], cache.shape[3])
+    start = skipped * batch.block_size
+    return rows[first - start : length - start].transpose(0, 1)

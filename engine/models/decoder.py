@@ -6,6 +6,7 @@ Knows the order of operations; the operations themselves are the kernels'.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from ...kernels.interface import (
 )
 from ...kernels.reference import dense
 from ..errors import ModelFileError
+from ..kv_layout import kv_layout
 from .rope import rotary_tables
 
 if TYPE_CHECKING:
@@ -60,11 +62,14 @@ class Decoder:
         assert self._holder is not None
         return self._holder.weight_bytes
 
-    def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
-        """Writes the rows' KV into the cache; float32 logits [num_samples, vocab_size] of ``sample_rows``."""
+    def forward(self, token_ids: np.ndarray, groups: Sequence[AttentionBatch], sample_rows: np.ndarray) -> np.ndarray:
+        """Writes the rows' KV into the cache; float32 logits [num_samples, vocab_size] of ``sample_rows``.
+
+        ``groups`` has the rows' block tables of each KV group.
+        """
         self._adopt_program()
         assert self._holder is not None
-        return self._holder.forward(token_ids, batch, sample_rows)
+        return self._holder.forward(token_ids, groups, sample_rows)
 
     def _adopt_program(self) -> None:
         """Switches to the compiled program once it is there; between steps, since both use the same cache."""
@@ -84,6 +89,7 @@ class OperationSteps:
         self.shape = shape
         self.kernels = kernels
         self.kv_cache = kv_cache
+        self.places = kv_layout(shape.layer_windows or [None] * shape.num_layers).places
         device, dtype = kv_cache.device, kernels.dtype
         self.embedding = dense(weights.embedding).to(device=device, dtype=dtype)
         self.cos, self.sin = weights.cos.to(device), weights.sin.to(device)
@@ -95,15 +101,15 @@ class OperationSteps:
         if not shared:
             self.weight_bytes += self.embedding.numel() * self.embedding.element_size()
 
-    def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
+    def forward(self, token_ids: np.ndarray, groups: Sequence[AttentionBatch], sample_rows: np.ndarray) -> np.ndarray:
         """See `Decoder.forward`."""
         device = self.kv_cache.device
         with torch.inference_mode():
             residual = self.embedding[torch.from_numpy(token_ids).to(device)]
             delta: torch.Tensor | None = None
-            for index, layer in enumerate(self.layers):
+            for (group, slot), layer in zip(self.places, self.layers, strict=True):
                 normed = self._norm(delta, residual, layer.input_norm)
-                delta = layer.output(self._attend(layer, normed, batch, self.kv_cache[index]))
+                delta = layer.output(self._attend(layer, normed, groups[group], self.kv_cache[slot]))
                 normed = self._norm(delta, residual, layer.post_norm)
                 delta = layer.down(self.kernels.silu_mul(layer.gate_up(normed)))
             rows = torch.from_numpy(sample_rows).to(device)
@@ -162,6 +168,7 @@ def decoder_shape(spec: ModelSpec) -> DecoderShape:
         head_dim=spec.head_dim,
         scale=spec.head_dim**-0.5,
         eps=spec.rms_eps,
+        layer_windows=spec.layer_windows,
     )
 
 

@@ -164,9 +164,6 @@ def _read_spec(config: dict[str, Any], family: str, path: Path, tied: bool) -> M
     if config.get("hidden_act", "silu") not in ("silu", "swish"):
         raise ModelFileError(f"{path} uses the activation {config['hidden_act']!r}, which is not supported.")
     heads, hidden = integer("num_attention_heads"), integer("hidden_size")
-    max_position = integer("max_position_embeddings", 2048)
-    windowed = family == "mistral" or config.get("use_sliding_window", False)
-    window = config.get("sliding_window") if windowed else None
     theta, scaling = _rope(config, path)
     attention_bias = bool(config.get("attention_bias", False))
     return ModelSpec(
@@ -185,8 +182,28 @@ def _read_spec(config: dict[str, Any], family: str, path: Path, tied: bool) -> M
         attention_bias=family == "qwen2" or attention_bias,
         output_bias=family == "llama" and attention_bias,
         mlp_bias=bool(config.get("mlp_bias", False)),
-        max_position=min(max_position, window or max_position),
+        max_position=integer("max_position_embeddings", 2048),
+        layer_windows=_layer_windows(config, family, path),
     )
+
+
+def _layer_windows(config: dict[str, Any], family: str, path: Path) -> tuple[int | None, ...]:
+    """How far back each layer sees: all layers of Mistral a window, those of Qwen2 after ``max_window_layers``, or as
+    ``layer_types`` says. Empty when all see everything."""
+    windowed = family == "mistral" or config.get("use_sliding_window", False)
+    window = config.get("sliding_window") if windowed else None
+    if window is None:
+        return ()
+    if not isinstance(window, int) or window < 1:
+        raise ModelFileError(f"{path / 'config.json'}: sliding_window is {window!r}; a whole number is needed.")
+    count, types = config["num_hidden_layers"], config.get("layer_types")
+    if types is None:
+        first = 0 if family == "mistral" else config.get("max_window_layers", 28)
+        types = ["sliding_attention" if index >= first else "full_attention" for index in range(count)]
+    if len(types) != count:
+        raise ModelFileError(f"{path / 'config.json'}: layer_types names {len(types)} layers, the model has {count}.")
+    windows = tuple(window if kind == "sliding_attention" else None for kind in types)
+    return windows if any(windows) else ()
 
 
 def _rope(config: dict[str, Any], path: Path) -> tuple[float, dict[str, Any] | None]:

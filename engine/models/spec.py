@@ -28,6 +28,7 @@ class ModelSpec:
         output_bias: the attention's output projection has a bias.
         mlp_bias: gate, up and down projections have a bias.
         max_position: longest sequence in tokens that the model can attend over exactly.
+        layer_windows: how many positions back each layer sees, its own included, None for all; empty when all see all.
     """
 
     architecture: str
@@ -46,6 +47,7 @@ class ModelSpec:
     max_position: int
     output_bias: bool = False
     mlp_bias: bool = False
+    layer_windows: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "hidden_size", "num_layers", "num_heads", "num_kv_heads", "head_dim")
@@ -63,6 +65,11 @@ class ModelSpec:
                 f"The model scales its positions by {self.rope_scaling.get('rope_type')!r}, which is not supported "
                 f"(supported: {', '.join(ROPE_TYPES)})."
             )
+
+    @property
+    def max_full_position(self) -> int:
+        """Longest sequence that no layer's window cuts: up to here the model may run as if it had none."""
+        return min([self.max_position, *(window for window in self.layer_windows if window)])
 
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
         """Rows and columns of each projection of a layer, by its short Hugging Face name."""

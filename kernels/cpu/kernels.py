@@ -124,9 +124,12 @@ class CpuKernels(ReferenceKernels):
     def fuse(
         self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor
     ) -> Future[DecoderProgram] | None:
-        """See `Kernels.fuse`. None for head sizes that are no multiple of 8."""
+        """See `Kernels.fuse`. None for head sizes that are no multiple of 8, and for sliding windows."""
         if shape.head_dim % WIDTH:
             self._refusal = f"the compiled kernels need a head size in multiples of {WIDTH}, not {shape.head_dim}"
+            return None
+        if any(shape.layer_windows):
+            self._refusal = "the compiled kernels do not know sliding windows yet"
             return None
         functions = compiled_functions(self.folder, self.unwritable is None)
         self._program = program = Future()

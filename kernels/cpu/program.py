@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -97,8 +98,9 @@ class CpuProgram:
         """Memory of the packed weights."""
         return self._table.nbytes + self._norms.nbytes
 
-    def forward(self, token_ids: np.ndarray, batch: AttentionBatch, sample_rows: np.ndarray) -> np.ndarray:
-        """Writes the rows' KV into the cache; float32 logits [num_samples, vocab_size] of ``sample_rows``."""
+    def forward(self, token_ids: np.ndarray, groups: Sequence[AttentionBatch], sample_rows: np.ndarray) -> np.ndarray:
+        """See `DecoderProgram.forward`; knows models with one KV group."""
+        (batch,) = groups
         if batch.num_tokens == 0:
             return np.empty((0, self.shape.vocab_size), np.float32)
         positions, tables = own(batch.positions, np.int32), own(batch.block_tables, np.int32)

@@ -57,11 +57,16 @@ def test_pinned_content_is_never_evicted_and_does_not_count_as_available():
     (block,) = pool.allocate(1)
     pool.set_content(block, True)
     pool.release([block])
-    pool.pinned.add(block)
+    pool.pin(block)
     assert pool.num_available == 2
     assert block not in pool.allocate(2)
     with pytest.raises(OutOfBlocksError):
         pool.allocate(1)
+    pool.acquire(block)
+    pool.release([block])
+    assert pool.state(block) == "cached" and pool.num_available == 0
+    pool.unpin(block)
+    assert pool.allocate(1) == [block]
 
 
 def test_states_follow_the_count():

@@ -134,13 +134,14 @@ def test_a_fork_shares_the_tail_until_someone_writes_and_both_go_on_alone():
     assert target.token_ids[target.num_prompt_tokens :] == expected["b"]
 
 
-def test_two_equal_prompts_in_one_step_are_stored_once_and_survive_a_churning_third():
+def test_two_equal_prompts_at_once_are_stored_once_and_survive_a_churning_third():
     engine, prompt = make_engine(num_blocks=14), prompt_of(3 * B, 15)
     for name in ("a", "b"):
         engine.add_request(name, prompt, SamplingParams(temperature=0, max_tokens=2 * B))
     engine.step()
+    engine.step()
     tables = {table["request_id"]: table["blocks"] for table in engine.snapshot()["tables"]}
-    assert tables["a"][:3] == tables["b"][:3]
+    assert tables["a"][:3] == tables["b"][:3], "the second waited for the first one's blocks"
     pair = [engine._replies[name].request for name in ("a", "b")]
     for turn in range(30):
         engine.add_request(f"churn{turn}", prompt_of(2 * B, 100 + turn), SamplingParams(temperature=0, max_tokens=1))

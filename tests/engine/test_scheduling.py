@@ -191,8 +191,8 @@ def test_a_request_whose_logits_are_no_numbers_ends_alone():
         logits[0] = float("nan")
         return logits
 
-    for name in ("a", "b"):
-        engine.add_request(name, prompt_of(5, 3), greedy(3))
+    for name, seed in (("a", 2), ("b", 3)):
+        engine.add_request(name, prompt_of(5, seed), greedy(3))
     engine.runner.execute = poisoned
     first = {output.request_id: output for output in engine.step()}
     engine.runner.execute = real

@@ -52,7 +52,7 @@ def mixed_steps() -> list:
 
 
 def run(target) -> list[np.ndarray]:
-    return [target.forward(step.token_ids, step.attention, step.sample_rows) for step in mixed_steps()]
+    return [target.forward(step.token_ids, step.groups, step.sample_rows) for step in mixed_steps()]
 
 
 @pytest.mark.parametrize("changes", [{}, {"tie_word_embeddings": False, "attention_bias": True, "mlp_bias": True}])
@@ -80,21 +80,21 @@ def test_a_row_gets_the_same_bits_alone_and_in_company(functions):
     for target in (together, alone):
         for row, table in zip(ids, tables, strict=True):
             step = step_batch([row], [table], [(0, 19)], BLOCK)
-            target.forward(step.token_ids, step.attention, step.sample_rows)
+            target.forward(step.token_ids, step.groups, step.sample_rows)
     step = step_batch(ids, tables, [(19, 20)] * 9, BLOCK)
-    batch = together.forward(step.token_ids, step.attention, step.sample_rows)
+    batch = together.forward(step.token_ids, step.groups, step.sample_rows)
     for i, (row, table) in enumerate(zip(ids, tables, strict=True)):
         step = step_batch([row], [table], [(19, 20)], BLOCK)
-        np.testing.assert_array_equal(alone.forward(step.token_ids, step.attention, step.sample_rows)[0], batch[i])
+        np.testing.assert_array_equal(alone.forward(step.token_ids, step.groups, step.sample_rows)[0], batch[i])
 
 
 def test_read_only_and_strided_inputs_are_taken(functions):
     target = program(functions, torch.float32, 1)
     step = mixed_steps()[0]
-    expected = target.forward(step.token_ids, step.attention, step.sample_rows)
+    expected = target.forward(step.token_ids, step.groups, step.sample_rows)
     step.attention.block_tables = np.asfortranarray(np.tile(step.attention.block_tables, (2, 1)))[:1]
     step.token_ids.flags.writeable = False
-    np.testing.assert_array_equal(target.forward(step.token_ids, step.attention, step.sample_rows), expected)
+    np.testing.assert_array_equal(target.forward(step.token_ids, step.groups, step.sample_rows), expected)
 
 
 def test_the_sources_hash_names_the_cache_folder(tmp_path: Path):

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from pagedchat.engine.errors import ModelFileError
+from pagedchat.engine.models.spec import ModelSpec
 from pagedchat.engine.types import StepBatch
 from pagedchat.kernels.interface import AttentionBatch
-
-
-@dataclass
-class FakeSpec:
-    """The fields of a model spec that the decoder reads."""
-
-    vocab_size: int
-    hidden_size: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    intermediate_size: int
-    rms_eps: float
-    rope_theta: float
-    tie_word_embeddings: bool
-    max_position: int
-    rope_scaling: dict[str, Any] | None = None
-    attention_bias: bool = False
-    architecture: str = "llama"
 
 
 class FakeCheckpoint:
     """Tensors by name, as a checkpoint gives them."""
 
-    def __init__(self, spec: FakeSpec, tensors: dict[str, Any], name: str = "tiny"):
+    def __init__(self, spec: ModelSpec, tensors: dict[str, Any], name: str = "tiny"):
         self.spec = spec
         self.tensors = tensors
         self.name = name
@@ -88,7 +68,8 @@ def checkpoint_of(model: Any) -> FakeCheckpoint:
     if config.tie_word_embeddings:
         tensors.pop("lm_head.weight", None)
     rope = dict(config.rope_parameters)
-    spec = FakeSpec(
+    spec = ModelSpec(
+        architecture="llama",
         vocab_size=config.vocab_size,
         hidden_size=config.hidden_size,
         num_layers=config.num_hidden_layers,
@@ -138,4 +119,4 @@ def step_batch(
     attention = attention_batch(tables, spans, block_size)
     tokens = np.concatenate([np.array(row[begin:end], np.int64) for row, (begin, end) in zip(ids, spans, strict=True)])
     rows = attention.query_start[1:].astype(np.int64) - 1 if sample_rows is None else np.array(sample_rows, np.int64)
-    return StepBatch(tokens, attention, rows, list(copies or []))
+    return StepBatch(tokens, [attention], rows, list(copies or []))

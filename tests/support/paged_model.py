@@ -71,7 +71,8 @@ class PagedModel:
     def _logits(self, attention, row: int) -> np.ndarray:
         sequence = int(np.searchsorted(attention.query_start, row, side="right")) - 1
         length = int(attention.positions[row]) + 1
-        assert length == attention.seq_lens[sequence]
+        rows_after = int(attention.query_start[sequence + 1]) - 1 - row
+        assert length == attention.seq_lens[sequence] - rows_after
         context = self.cache[attention.block_tables[sequence]].reshape(-1)[:length]
         assert (context != POISON).all(), "a slot was read that was never written"
         seed = zlib.crc32(context.tobytes())
