@@ -43,13 +43,16 @@ class IncrementalDetokenizer:
         self._kept: int | None = None
         self.stopped = False
 
-    def append(self, ids: Iterable[int]) -> str:
-        """Take new ids and return the text that is now certain; empty while a character or a stop is incomplete."""
+    def append(self, ids: Iterable[int], *, may_stop: bool = True) -> str:
+        """Take new ids and return the text that is now certain; empty while a character or a stop is incomplete.
+
+        Without ``may_stop`` a stop string that these ids complete is text like any other.
+        """
         shown = []
         for number in ids:
             if self.stopped:
                 break
-            shown.append(self._append_one(number))
+            shown.append(self._append_one(number, may_stop))
         return "".join(shown)
 
     def finish(self) -> str:
@@ -75,14 +78,16 @@ class IncrementalDetokenizer:
         kept = list(ids[: self.text_token_count])
         return kept + (self._tokenizer.encode(self._rest) if self._rest else [])
 
-    def _append_one(self, number: int) -> str:
+    def _append_one(self, number: int, may_stop: bool) -> str:
+        before = len(self._held)
         self._held += self._decode(number)
         half = 1 if self._decoder.getstate()[0] else 0
         self._reach.append(self._shown + len(self._held) + half)
         if not self._stop:
             return self._show(len(self._held))
-        starts = [place for text in self._stop if (place := self._held.find(text)) >= 0]
-        if starts:
+        new = [(text, max(0, before - len(text) + 1)) for text in self._stop]  # what was held holds no whole one
+        starts = [place for text, first in new if (place := self._held.find(text, first)) >= 0]
+        if starts and may_stop:
             return self._end_at(min(starts))
         return self._show(len(self._held) - self._possible_stop())
 
