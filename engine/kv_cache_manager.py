@@ -32,6 +32,9 @@ class KVCacheManager:
         enable_caching: whether finished blocks are kept and found again.
         windows: the KV groups: how many positions back the layers of each see, None for all of them.
         max_step_tokens: most tokens of one request in one step; what a windowed group may hold beyond its window.
+
+    Attributes:
+        max_step_tokens: the same, less where a windowed model has a small pool.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class KVCacheManager:
         self.windows: tuple[int | None, ...] = self.index.windows
         self.pool = BlockPool(num_blocks, self._evicted)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
-        self._max_step_tokens = max_step_tokens
+        self.max_step_tokens = max_step_tokens
+        if any(windows):  # what one step adds to a windowed group must leave room in a small pool
+            self.max_step_tokens = max(1, min(max_step_tokens, num_blocks * block_size // (4 * len(windows))))
         self._tails: dict[Request, _Tail] = {}
         self._copies: list[tuple[int, int]] = []
         self._held: list[int] = []
@@ -233,7 +238,7 @@ class KVCacheManager:
 
     def _group_footprint(self, window: int | None, num_tokens: int) -> int:
         if window is not None:
-            num_tokens = min(num_tokens, window + self._max_step_tokens + self.block_size)
+            num_tokens = min(num_tokens, window + self.max_step_tokens + self.block_size)
         return self.blocks_for(num_tokens)
 
     def _fits(self, request: Request, found: Match, reserve: int) -> bool:

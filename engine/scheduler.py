@@ -111,7 +111,7 @@ class Scheduler:
         if len(decoding) > decode_budget:
             decoding = sorted(decoding, key=lambda one: one.last_step)[:decode_budget]
         for request in [*decoding, *prefilling]:
-            count = min(request.num_to_compute, budget)
+            count = min(request.num_to_compute, budget, self.kv.max_step_tokens)
             if count and request.state is RequestState.RUNNING and self._make_room(request, count, plan):
                 plan.append(Scheduled(request, count))
                 request.last_step = self._step
@@ -153,7 +153,7 @@ class Scheduler:
             if self.running or not self._give_way():
                 return 0
             found = self.kv.match_request(request)
-        count = min(request.num_to_compute, budget)
+        count = min(request.num_to_compute, budget, self.kv.max_step_tokens)
         if not self.kv.append_slots(request, count):
             self.kv.free(request)
             return 0

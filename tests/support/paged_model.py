@@ -42,7 +42,15 @@ class ByteTokenizer:
 class PagedModel:
     """Runner whose logits depend on every token of the context, at its position."""
 
-    def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 4096, end_turns: bool = False) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        max_model_len: int = 4096,
+        end_turns: bool = False,
+        windows: tuple[int | None, ...] = (None,),
+    ) -> None:
+        self.windows = windows
         self.cache = np.full((num_blocks, block_size), POISON, np.int64)
         self.block_size, self.max_model_len, self.num_blocks = block_size, max_model_len, num_blocks
         self.vocab_size = VOCAB + 8  # more rows than the tokenizer has ids
@@ -61,31 +69,39 @@ class PagedModel:
             raise RuntimeError("forward failed on purpose")
         for source, target in batch.copies:
             self.cache[target] = self.cache[source]
-        attention = batch.attention
-        assert len(set(attention.slot_mapping.tolist())) == len(attention.slot_mapping), "two rows write one slot"
-        self.cache.reshape(-1)[attention.slot_mapping] = batch.token_ids
-        return np.stack([self._logits(attention, row) for row in batch.sample_rows] or [np.zeros(self.vocab_size)])[
+        slots = np.concatenate([group.slot_mapping for group in batch.groups])
+        assert len(set(slots.tolist())) == len(slots), "two rows write one slot"
+        for group in batch.groups:
+            self.cache.reshape(-1)[group.slot_mapping] = batch.token_ids
+        return np.stack([self._logits(batch.groups, row) for row in batch.sample_rows] or [np.zeros(self.vocab_size)])[
             : len(batch.sample_rows)
         ].astype(np.float32)
 
-    def _logits(self, attention, row: int) -> np.ndarray:
-        sequence = int(np.searchsorted(attention.query_start, row, side="right")) - 1
-        length = int(attention.positions[row]) + 1
-        rows_after = int(attention.query_start[sequence + 1]) - 1 - row
-        assert length == attention.seq_lens[sequence] - rows_after
-        context = self.cache[attention.block_tables[sequence]].reshape(-1)[:length]
-        assert (context != POISON).all(), "a slot was read that was never written"
-        seed = zlib.crc32(context.tobytes())
-        logits = np.random.default_rng(seed).normal(size=self.vocab_size) * 3
+    def _logits(self, groups, row: int) -> np.ndarray:
+        seen = b"".join(self._context(group, row).tobytes() for group in groups)
+        logits = np.random.default_rng(zlib.crc32(seen)).normal(size=self.vocab_size) * 3
         logits[VOCAB:] = 1e6
         if not self.end_turns:
             logits[96] = -1e6
         return logits
 
+    def _context(self, attention, row: int) -> np.ndarray:
+        """The tokens that a group's layers see from this row."""
+        sequence = int(np.searchsorted(attention.query_start, row, side="right")) - 1
+        length = int(attention.positions[row]) + 1
+        rows_after = int(attention.query_start[sequence + 1]) - 1 - row
+        assert length == attention.seq_lens[sequence] - rows_after
+        context = self.cache[attention.block_tables[sequence]].reshape(-1)[:length]
+        if attention.window is not None:
+            context = context[max(0, length - attention.window) :]
+        assert (context != POISON).all(), "a slot was read that was never written"
+        return context
+
 
 def make_engine(num_blocks: int = 64, block_size: int = 4, end_turns: bool = False, **settings) -> Engine:
     """An engine over a `PagedModel`, checked for conservation after every step."""
-    model = PagedModel(num_blocks, block_size, settings.pop("max_model_len", 4096), end_turns)
+    longest, windows = settings.pop("max_model_len", 4096), settings.pop("windows", (None,))
+    model = PagedModel(num_blocks, block_size, longest, end_turns, windows)
     config = EngineConfig(model="scripted", block_size=block_size, num_blocks=num_blocks, **settings)
     return CheckedEngine(config, runner=model, tokenizer=ByteTokenizer(), num_blocks=num_blocks)  # type: ignore[arg-type]
 
@@ -125,7 +141,7 @@ def drain(engine: Engine) -> tuple[dict[str, list[int]], dict[str, RequestOutput
     raise AssertionError("the engine does not come to an end")
 
 
-def cold(prompt: list[int], max_tokens: int = 8, block_size: int = 4) -> list[int]:
+def cold(prompt: list[int], max_tokens: int = 8, block_size: int = 4, **settings) -> list[int]:
     """The reply with no cache, no company and no shortage."""
-    engine = make_engine(512, block_size, enable_prefix_caching=False)
+    engine = make_engine(512, block_size, enable_prefix_caching=False, **settings)
     return run(engine, {"cold": prompt}, max_tokens)["cold"]
