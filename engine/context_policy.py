@@ -83,15 +83,16 @@ class LeftOut:
     first_kept: int
 
 
-def room_for(max_model_len: int, pool_tokens: int, max_tokens: int | None) -> Room:
+def room_for(max_model_len: int, pool_tokens: int | None, max_tokens: int | None) -> Room:
     """The room of a prompt.
 
     The reserve is the reply's limit, at most a quarter of the context; a quarter for a reply without a limit.
 
     Args:
-        pool_tokens: tokens that the KV pool holds.
+        pool_tokens: tokens of the longest sequence that the KV pool holds; None if its length does not matter.
         max_tokens: the reply's limit.
     """
+    pool_tokens = max_model_len if pool_tokens is None else pool_tokens
     context = min(max_model_len, pool_tokens)
     quarter = max(1, context // RESERVE_SHARE)
     reserve = min(max_tokens or quarter, quarter)

@@ -45,7 +45,7 @@ class Prompting:
 
         if request.trim and self._engine.config.context_policy == "trim":
             info = self._engine.info()
-            pool_tokens = info.get("pool_tokens") or info["num_blocks"] * info["block_size"]
+            pool_tokens = info.get("capacity", info["num_blocks"] * info["block_size"])
             room = room_for(info["max_model_len"], pool_tokens, request.params.max_tokens)
             built = build_to_fit(build, turns, room, lambda text: len(self._engine.tokenizer.encode(text)))
         else:

@@ -20,11 +20,11 @@ from .errors import SessionError
 from .events import Followers
 from .ids import now
 from .prompt_room import check_room
-from .prompts import prompt_messages
+from .prompts import prompt_messages, sent_messages
 from .reply_job import ReplyJob
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .store import SessionStore
-from .views import View, message_view, session_view
+from .views import View, effective_params, message_view, session_view
 
 _STOP_WAIT_S = 2.0
 _CLOSE_WAIT_S = 1.0
@@ -93,6 +93,7 @@ class ChatService:
     async def create_session(self, system_prompt: str | None = None, params: dict[str, Any] | None = None) -> View:
         """A new chat; ``system_prompt`` None is the template's own, "" an empty turn."""
         prompt = None if system_prompt is None else clean_text(system_prompt)
+        await self._check_system_prompt(prompt)
         model = self.engine.status.info.get("model")
         return self._tell_session(
             await self._write(self.store.create_session, prompt, clean_params({}, params or {}), model)
@@ -117,6 +118,7 @@ class ChatService:
         changes: dict[str, Any] = {}
         if system_prompt is not UNSET:
             changes["system_prompt"] = None if system_prompt is None else clean_text(system_prompt)
+            await self._check_system_prompt(changes["system_prompt"])
         if params is not UNSET:
             session = await self._read(self.store.session, session_id)
             changes["params"] = clean_params(session.params, params or {})
@@ -187,10 +189,20 @@ class ChatService:
         job = self._jobs.get(last_id or "")
         if job is not None and job.prompt_tokens and job.message.session_id == session_id:
             return job.prompt_tokens + job.reply_tokens
+        if last_id is not None and self.engine.status.state == "ready":
+            sent = sent_messages(await self.prompt_path(last_id))
+            if sent is not None:
+                return await self._built(sent)
         return await self._read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
 
+    async def _built(self, messages: list[dict[str, Any]]) -> list[int]:
+        """Token ids of a part of a branch; where its beginning was left out, only the prompt builder can tell them."""
+        ends_in_reply = messages[-1]["role"] == "assistant"
+        built = await self.engine.build_prompt(messages, add_generation_prompt=not ends_in_reply)
+        return built.prompt_token_ids[: len(built.prompt_token_ids) - len(built.generation_ids)]
+
     async def history(self, session_id: str, message_id: str | None) -> list[dict[str, Any]]:
-        """What the prompt of a question under ``message_id`` begins with: {"role", "content", "token_ids"} each."""
+        """What the prompt of a question under ``message_id`` begins with: see ``GenerateRequest``."""
         path = await self._read(self.store.question_path, session_id, message_id, self.fingerprint())
         return prompt_messages(path)[0]
 
@@ -254,8 +266,21 @@ class ChatService:
     async def _check_room(self, session_id: str | None, parent_id: str | None, text: str) -> None:
         if self.engine.status.state != "ready":
             return
-        messages = await self.history(session_id, parent_id) if session_id is not None else []
-        await check_room(self.engine, [*messages, {"role": "user", "content": text, "token_ids": None}])
+        messages, own = [], {}
+        if session_id is not None:
+            messages = await self.history(session_id, parent_id)
+            own = (await self._read(self.store.session, session_id)).params
+        question = {"role": "user", "content": text, "token_ids": None}
+        await check_room(self.engine, [*messages, question], self._reply_limit(own))
+
+    async def _check_system_prompt(self, text: str | None) -> None:
+        """Say at once that a system prompt leaves no room for any message."""
+        if text and self.engine.status.state == "ready":
+            messages = [{"role": "system", "content": text}, {"role": "user", "content": ""}]
+            await check_room(self.engine, messages)
+
+    def _reply_limit(self, own_params: dict[str, Any]) -> int | None:
+        return effective_params(own_params, self.engine.status.info.get("sampling_defaults") or {})["max_tokens"]
 
     async def _send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
         above = self._jobs.get(parent_id or "")

@@ -123,3 +123,14 @@ def m001_sessions(db: Database) -> None:
     """Sessions, the message tree, generations and token ids."""
     for statement in (_SESSIONS, _MESSAGES, _GENERATIONS, _MESSAGE_TOKENS, _SYSTEM_TOKENS, _STATE, *_INDEXES):
         db.execute(statement)
+
+
+@migrations()
+def m002_context(db: Database) -> None:
+    """What each reply's prompt left out, because the chat had outgrown the context."""
+    for column in (
+        "kept_from TEXT",  # id of the first message that was sent; NULL: not known
+        "left_out INTEGER",  # messages before it
+        "left_out_tokens INTEGER",
+    ):
+        db.execute(f"ALTER TABLE generations ADD COLUMN {column}")

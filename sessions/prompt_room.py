@@ -12,8 +12,8 @@ ANSWER_S = 1.0
 """The engine answers between two steps; a message waits no longer than this for the answer."""
 
 
-async def check_room(engine: Any, messages: list[dict[str, Any]]) -> None:
-    """Refuse a prompt that could never be served.
+async def check_room(engine: Any, messages: list[dict[str, Any]], max_tokens: int | None = None) -> None:
+    """Refuse a prompt that could never be served, however much of the history is left out.
 
     An engine that is not ready, or too busy to answer in time, refuses nothing here: the message is stored then, and
     its reply carries the engine's sentence.
@@ -21,6 +21,7 @@ async def check_room(engine: Any, messages: list[dict[str, Any]]) -> None:
     Args:
         engine: an ``EngineClient`` or what behaves like one.
         messages: as ``GenerateRequest`` takes them; the last one is the question.
+        max_tokens: the reply's limit.
 
     Raises:
         RequestError: naming the prompt's length and the limit it breaks, in tokens.
@@ -29,7 +30,7 @@ async def check_room(engine: Any, messages: list[dict[str, Any]]) -> None:
     if engine.status.state != "ready" or not info.get("max_model_len"):
         return
     with contextlib.suppress(TimeoutError, EngineError):
-        found = await asyncio.wait_for(engine.probe(messages=messages), ANSWER_S)
+        found = await asyncio.wait_for(engine.probe(messages=messages, trim=True, max_tokens=max_tokens), ANSWER_S)
         _refuse(found["prompt_tokens"], info, has_history=len(messages) > 1)
 
 

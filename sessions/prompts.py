@@ -21,27 +21,37 @@ class Prompt:
     """A request and what belongs to it.
 
     Attributes:
-        unknown: for each message of the request, its id if it was sent without ids ("" for the system turn), else None.
+        message_ids: id of each message of the request; "" for the system turn.
         known_ids: ids that the reply has already, when it is continued; header included.
     """
 
     request: GenerateRequest
     generation: Generation
     system_prompt: str | None
-    unknown: list[str | None] = field(default_factory=list)
+    message_ids: list[str] = field(default_factory=list)
     known_ids: list[int] = field(default_factory=list)
 
     def new_tokens(self, fingerprint: str, started: RequestStarted) -> ReplyTokens:
         """The ids that ``started`` tells of messages sent without any, and the reply's header."""
         tokens = ReplyTokens(fingerprint, len(started.generation_ids), system_prompt=self.system_prompt)
-        if len(started.segments) != len(self.unknown):
+        messages = self.request.messages or []
+        if len(started.segments) != len(messages):
             return tokens
-        for message_id, segment in zip(self.unknown, started.segments, strict=True):
+        for index, (message_id, segment) in enumerate(zip(self.message_ids, started.segments, strict=True)):
+            if messages[index]["token_ids"] is not None:
+                continue
             if message_id == "":
                 tokens.system_ids = pack(segment)
-            elif message_id is not None:
+            elif index >= (started.kept_from or 0):
                 tokens.segments[message_id] = pack(segment)
         return tokens
+
+    def note_left_out(self, started: RequestStarted) -> None:
+        """Put down what ``started`` tells of messages that did not fit into the context."""
+        if started.kept_from is not None and started.kept_from < len(self.message_ids):
+            self.generation.kept_from = self.message_ids[started.kept_from]
+            self.generation.left_out = started.left_out_messages
+            self.generation.left_out_tokens = started.left_out_tokens
 
 
 def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerprint: str) -> Prompt:
@@ -55,7 +65,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         SessionError: the reply to continue has no ids of this model.
     """
     continues = path.messages[-1].id == reply.id
-    messages, unknown = prompt_messages(path)
+    messages, message_ids = prompt_messages(path)
     known_ids = path.token_ids.get(reply.id, [])
     if continues and not known_ids:
         raise SessionError("Another model wrote this reply, so it cannot be continued here; regenerate it instead.")
@@ -68,6 +78,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         request_id=f"{reply.id}-{run}",
         messages=messages,
         add_generation_prompt=not continues,
+        trim=True,
         labels={"session": reply.session_id, "message": reply.id},
     )
     generation = Generation(
@@ -79,21 +90,38 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         seed=params["seed"],
         started_at=now(),
     )
-    return Prompt(request, generation, path.session.system_prompt, unknown, known_ids)
+    return Prompt(request, generation, path.session.system_prompt, message_ids, known_ids)
 
 
-def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str | None]]:
-    """A branch as the engine's prompt builder takes it, and what of it has no ids yet (see ``Prompt.unknown``)."""
+def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
+    """A branch as the engine's prompt builder takes it, and the messages' ids ("" for the system turn)."""
     messages: list[dict[str, Any]] = []
-    unknown: list[str | None] = []
+    message_ids: list[str] = []
     if path.session.system_prompt is not None:
-        ids = path.system_ids or None
-        messages.append({"role": "system", "content": path.session.system_prompt, "token_ids": ids})
-        unknown.append(None if ids else "")
+        messages.append(_message("system", path.session.system_prompt, path.system_ids))
+        message_ids.append("")
     for one in path.messages:
         if one.role == "assistant" and not one.content:
             continue
-        ids = path.token_ids.get(one.id) or None
-        messages.append({"role": one.role, "content": one.content, "token_ids": ids})
-        unknown.append(None if ids else one.id)
-    return messages, unknown
+        messages.append(_message(one.role, one.content, path.token_ids.get(one.id)))
+        message_ids.append(one.id)
+    places = {message_id: place for place, message_id in enumerate(message_ids)}
+    for message, message_id in zip(messages, message_ids, strict=True):
+        place = places.get(path.kept_from.get(message_id, ""))
+        if place is not None and message["role"] == "assistant":
+            message["kept_from"] = place
+    return messages, message_ids
+
+
+def sent_messages(path: PromptPath) -> list[dict[str, Any]] | None:
+    """The part of a branch that its last reply was given; None if that was all of it."""
+    messages, _ = prompt_messages(path)
+    cuts = [one["kept_from"] for one in messages if "kept_from" in one]
+    start = int(path.session.system_prompt is not None)
+    if not cuts or cuts[-1] <= start:
+        return None
+    return messages[:start] + messages[cuts[-1] :]
+
+
+def _message(role: str, content: str, token_ids: list[int] | None) -> dict[str, Any]:
+    return {"role": role, "content": content, "token_ids": token_ids or None}

@@ -257,6 +257,7 @@ class ReplyJob:
         assert self._generation is not None
         self._started = True
         self._generation.note = started.note
+        prompt.note_left_out(started)
         self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
         self._token_ids.extend(started.generation_ids)
         self._num_given = len(self._token_ids)

@@ -43,7 +43,12 @@ class Session:
 
 @dataclass(slots=True)
 class Generation:
-    """One run of the model for a reply. Times in seconds, sizes in tokens or blocks."""
+    """One run of the model for a reply. Times in seconds, sizes in tokens or blocks.
+
+    Attributes:
+        kept_from: id of the first message that the prompt had; None where it is not known.
+        left_out, left_out_tokens: messages before it, which did not fit into the context.
+    """
 
     message_id: str
     run: int = 1
@@ -67,6 +72,9 @@ class Generation:
     blocks_shared: int | None = None
     blocks_copied: int | None = None
     preemptions: int | None = None
+    kept_from: str | None = None
+    left_out: int | None = None
+    left_out_tokens: int | None = None
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Generation:
@@ -133,12 +141,16 @@ class PromptPath:
     """A branch as a prompt needs it: the session's settings, the messages from the root down, and their known ids.
 
     Ids are an empty list where the template does not show a message apart.
+
+    Attributes:
+        kept_from: for each reply, the id of the first message that its own prompt had.
     """
 
     session: Session
     messages: list[Message]
     token_ids: dict[str, list[int]]
     system_ids: list[int] | None
+    kept_from: dict[str, str] = field(default_factory=dict)
 
 
 GENERATION_FIELDS = tuple(one.name for one in fields(Generation))

@@ -267,4 +267,5 @@ def _prompt_path(connection: sqlite3.Connection, session: Session, last_id: str 
     query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
     row = connection.execute(query, [session.id, fingerprint]).fetchone()
     messages = tree.branch(connection, last_id) if last_id is not None else []
-    return PromptPath(session, messages, ids, unpack(row[0]) if row else None)
+    cuts = tree.kept_from(connection, last_id) if last_id is not None else {}
+    return PromptPath(session, messages, ids, unpack(row[0]) if row else None, cuts)

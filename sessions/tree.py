@@ -102,6 +102,16 @@ def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str)
     return [(row[0], row[1]) for row in rows]
 
 
+def kept_from(connection: sqlite3.Connection, message_id: str) -> dict[str, str]:
+    """For the replies from the root to ``message_id``: the first message that their last run's prompt had."""
+    rows = connection.execute(
+        _PATH + "SELECT g.message_id, g.kept_from FROM path JOIN generations g ON g.message_id = path.id "
+        "WHERE g.kept_from IS NOT NULL ORDER BY g.run",
+        {"id": message_id},
+    )
+    return dict(iter(rows))
+
+
 def last_leaf(connection: sqlite3.Connection, message: Message) -> str:
     """Of the visible leaves at or below ``message``, the one that was shown last."""
     return connection.execute(_LAST_LEAF, {"id": message.id, "session": message.session_id}).fetchone()[0]

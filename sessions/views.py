@@ -31,6 +31,9 @@ _GENERATION_SHOWN = (
     "blocks_copied",
     "seed",
     "note",
+    "kept_from",
+    "left_out",
+    "left_out_tokens",
 )
 
 

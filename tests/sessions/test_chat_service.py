@@ -400,7 +400,7 @@ def test_a_message_without_room_is_refused_with_both_numbers_and_nothing_is_stor
             session_id = await room.new()
             first = await room.ask(session_id, "fine")
             before, stored = await room.shown(session_id), room.count()
-            with pytest.raises(RequestError, match="begin a new chat"):
+            with pytest.raises(RequestError, match="Shorten the message"):
                 await room.service.send(session_id, first["id"], too_long)
             with pytest.raises(RequestError, match="Shorten"):
                 await room.service.edit(first["parent_id"], too_long)

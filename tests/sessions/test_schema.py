@@ -182,15 +182,17 @@ def test_a_database_that_stays_locked_is_one_sentence(tmp_path: Path) -> None:
 
 def later_version(monkeypatch: pytest.MonkeyPatch, step) -> None:
     migrations = type(steps.migrations)(schema.MIGRATION_SET)
-    migrations()(steps.m001_sessions)
-    migrations(name="m002_later")(step)
+    for name in schema.MIGRATION_NAMES:
+        migrations()(getattr(steps, name))
+    migrations(name="m999_later")(step)
     monkeypatch.setattr(steps, "migrations", migrations)
-    monkeypatch.setattr(schema, "MIGRATION_NAMES", ("m001_sessions", "m002_later"))
+    monkeypatch.setattr(schema, "MIGRATION_NAMES", (*schema.MIGRATION_NAMES, "m999_later"))
 
 
 def test_migrating_keeps_every_row_and_a_copy_of_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "sessions.db"
     count, session_id = filled(path)
+    before = len(schema.MIGRATION_NAMES)
     later_version(monkeypatch, lambda db: db.execute("ALTER TABLE sessions ADD COLUMN folder TEXT"))
     store = SessionStore(path)
     assert [one.content for one in store.shown_branch(session_id)[1]] == ["kept?", "kept."]
@@ -199,8 +201,30 @@ def test_migrating_keeps_every_row_and_a_copy_of_the_old_file(tmp_path: Path, mo
     assert backup.stat().st_mode & 0o777 == 0o600
     old = sqlite3.connect(backup)
     assert old.execute("SELECT count(*) FROM messages").fetchone()[0] == count
-    assert old.execute("PRAGMA user_version").fetchone()[0] == 1
+    assert old.execute("PRAGMA user_version").fetchone()[0] == before
     old.close()
+
+
+def test_a_database_of_the_first_version_opens_and_its_replies_know_no_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sessions.db"
+    with monkeypatch.context() as patch:
+        first = type(steps.migrations)(schema.MIGRATION_SET)
+        first()(steps.m001_sessions)
+        patch.setattr(steps, "migrations", first)
+        patch.setattr(schema, "MIGRATION_NAMES", schema.MIGRATION_NAMES[:1])
+        schema.open_database(path, busy_timeout_s=1).executescript(
+            "INSERT INTO sessions (id, created_at, updated_at) VALUES ('s', '', '');"
+            "INSERT INTO messages (id, session_id, role, status, content, created_at, updated_at)"
+            " VALUES ('m', 's', 'assistant', 'done', 'kept.', '', '');"
+            "INSERT INTO generations (message_id, run, params, started_at) VALUES ('m', 1, '{}', '');"
+            "UPDATE sessions SET head_id = 'm';"
+        )
+    store = SessionStore(path)
+    assert store.shown_branch("s")[1][0].content == "kept."
+    assert store.prompt_path("m", "f").kept_from == {}
+    store.close()
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+from pagedchat.engine.context_policy import build_to_fit, room_for
 from pagedchat.engine.errors import EngineError, PagedChatError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
+from pagedchat.engine.prompt import BuiltPrompt, PromptMessage
 from pagedchat.engine.status import EngineStatus
 from pagedchat.engine.types import RequestMetrics, RequestOutput
 
@@ -194,19 +196,42 @@ class FakeEngineClient:
             return RequestStarted(request.request_id, list(request.prompt_token_ids))
         if request.prompt is not None:
             return RequestStarted(request.request_id, list(request.prompt.encode()))
-        return self._build_messages(request.messages or [], request.add_generation_prompt, request.request_id)
+        return self._build_messages(
+            request.messages or [],
+            request.add_generation_prompt,
+            request.request_id,
+            request.trim,
+            request.params.max_tokens,
+        )
 
-    def _build_messages(self, messages: list[dict[str, Any]], add_header: bool, request_id: str) -> RequestStarted:
-        segments: list[list[int]] = []
-        for message in messages:
-            ids = message.get("token_ids")
-            if ids is None:
-                ids = [HEADERS[message["role"]], *message["content"].encode(), END]
-                if segments and segments[-1][-1] != END:
-                    ids = [END, *ids]
-            segments.append(list(ids))
-        header = [HEADERS["assistant"]] if add_header else []
-        return RequestStarted(request_id, [one for part in segments for one in part] + header, segments, header)
+    def _build_messages(
+        self,
+        messages: list[dict[str, Any]],
+        add_header: bool,
+        request_id: str = "",
+        trim: bool = False,
+        max_tokens: int | None = None,
+    ) -> RequestStarted:
+        turns = [
+            PromptMessage(one["role"], one["content"], one.get("token_ids"), one.get("kept_from")) for one in messages
+        ]
+        if trim:
+            pool_tokens = self._info.get("capacity", self._info["num_blocks"] * self.block_size)
+            room = room_for(self._info["max_model_len"], pool_tokens, max_tokens)
+            built = build_to_fit(lambda part: _built(part, add_header), turns, room, len)
+        else:
+            built = _built(turns, add_header)
+        left_out, has_system = built.left_out, messages[:1] and messages[0]["role"] == "system"
+        return RequestStarted(
+            request_id,
+            built.token_ids,
+            built.segments,
+            built.generation_ids,
+            note=built.note,
+            kept_from=left_out.first_kept if left_out else int(bool(has_system)),
+            left_out_messages=left_out.messages if left_out else 0,
+            left_out_tokens=left_out.tokens if left_out else 0,
+        )
 
     def _cached(self, tokens: list[int]) -> int:
         best = 0
@@ -298,10 +323,13 @@ class FakeEngineClient:
         prompt: str | None = None,
         messages: list[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
+        trim: bool = False,
+        max_tokens: int | None = None,
         salt: str = "",
     ) -> dict[str, Any]:
         if messages is not None:
-            token_ids = self._build_messages(messages, add_generation_prompt, "").prompt_token_ids
+            built = self._build_messages(messages, add_generation_prompt, "", trim, max_tokens)
+            token_ids = built.prompt_token_ids
         ids = list(token_ids) if token_ids is not None else list((prompt or "").encode())
         cached = self._cached(ids)
         difference = cached if self._fed else None
@@ -330,3 +358,16 @@ class FakeEngineClient:
 
     async def stats(self) -> dict[str, Any]:
         return {"running": len(self._live), "waiting": 0}
+
+
+def _built(messages: Sequence[PromptMessage], add_header: bool) -> BuiltPrompt:
+    segments: list[list[int]] = []
+    for message in messages:
+        ids = message.token_ids
+        if ids is None:
+            ids = [HEADERS[message.role], *message.content.encode(), END]
+            if segments and segments[-1][-1] != END:
+                ids = [END, *ids]
+        segments.append(list(ids))
+    header = [HEADERS["assistant"]] if add_header else []
+    return BuiltPrompt([one for part in segments for one in part] + header, segments, header)
