@@ -122,9 +122,11 @@ RETRIEVAL = (
     Conversation("pump", "retrieval", (f"{HANDBOOK}Question: What does the red lamp mean?", "And in winter?")),
 )
 TOOL_CALLS = (
-    Conversation("weather", "tools", ("What is the weather in Oslo, in fahrenheit?",), TOOLS, 32, CALLS),
-    Conversation("calendar", "tools", ("The dentist is on 3 June 2031 at 09:30.",), TOOLS, 44, CALLS),
-    Conversation("money", "tools", ("How many euros are 250 dollars?", "And the weather in Quito?"), TOOLS, 32, CALLS),
+    Conversation("weather", "tools", ("What is the weather in Quito?",), TOOLS, 32, CALLS),
+    Conversation(
+        "calendar", "tools", ("Put the dentist on 3 June 2031 at 09:30 into the calendar.",), TOOLS, 44, CALLS
+    ),
+    Conversation("money", "tools", ("How many euros are 250 dollars?", "And 12 pounds?"), TOOLS, 32, CALLS),
 )
 STRUCTURED = (
     Conversation(

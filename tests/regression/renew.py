@@ -29,7 +29,7 @@ from regression.conversations import CONVERSATIONS, Conversation
 
 OUT = Path(pagedchat.app.__file__).parent / "bench_data" / "regression.json"
 CLOSE_CALL = 0.005
-FEWEST = 6
+FEWEST = 4
 
 
 def greedy(model: Any, prompt: list[int], most: int, ends: frozenset[int]) -> tuple[list[int], float]:

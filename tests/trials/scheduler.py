@@ -1,0 +1,133 @@
+"""A long life of the engine on the scripted model: requests come, share prefixes, are cancelled in every state and
+fail; every one of them ends, says what it must, and in the end nothing is held.
+
+A trial is one run of `STEPS` steps, with block pressure in every other trial.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import Counter
+
+import numpy as np
+
+from pagedchat.engine import Engine, SamplingParams
+from pagedchat.engine.errors import EngineError, RequestError
+from support.paged_model import VOCAB, make_engine
+from trials.serving import Asked, check_at_rest, odd_length, random_ids, step
+
+STEPS = 20_000
+BLOCK_SIZE = 4
+MOST_PROMPT, MOST_REPLY = 60, 24
+WAYS_TO_END = {"stop", "length", "abort", "error"}
+
+
+def trial(draw: random.Random, steps: int = STEPS, pressure: bool = False) -> Counter[str]:
+    """One run. Raises AssertionError when a request is lost, says something else or leaves something behind."""
+    run = Run(draw, pressure)
+    for _ in range(steps):
+        run.come_and_go()
+        run.step()
+    for _ in range(steps):
+        if not run.engine.has_unfinished():
+            break
+        run.step()
+    check_at_rest(run.engine)
+    assert not run.running
+    assert (run.notes["preemptions"] > 0) == pressure or steps < 1000
+    return run.notes
+
+
+class Run:
+    """One engine with its callers."""
+
+    def __init__(self, draw: random.Random, pressure: bool) -> None:
+        self.draw = draw
+        self.notes: Counter[str] = Counter()
+        self.running: dict[str, Asked] = {}
+        self.stems = [random_ids(draw, length) for length in (3, 16, 31, 40)]
+        self.engine: Engine = make_engine(
+            num_blocks=30 if pressure else 400,
+            block_size=BLOCK_SIZE,
+            end_turns=True,
+            max_num_seqs=8,
+            max_num_batched_tokens=12,
+            max_queue=20,
+        )
+        self.busy = True
+
+    def come_and_go(self) -> None:
+        """What callers do between two steps."""
+        draw = self.draw
+        if draw.random() < 0.01:
+            self.busy = not self.busy
+        while draw.random() < (0.35 if self.busy else 0.03):
+            self.ask()
+        if self.running and draw.random() < 0.08:
+            self.cancel(draw.choice(list(self.running.values())))
+        if draw.random() < 0.003:
+            self.engine.runner.fail_at.add(self.engine.runner.calls + 1)  # type: ignore[attr-defined]
+        if draw.random() < 0.002:
+            self.engine.reset_cache()
+
+    def ask(self) -> None:
+        """A request, sometimes one that is refused."""
+        draw = self.draw
+        stem = draw.choice(self.stems)
+        prompt = [*stem[: draw.randrange(len(stem) + 1)], *random_ids(draw, odd_length(draw, BLOCK_SIZE, 20))]
+        if draw.random() < 0.02:
+            prompt = draw.choice(([], [VOCAB + 1], [1] * 5000))
+        params = SamplingParams(temperature=0, max_tokens=draw.randrange(1, MOST_REPLY), ignore_eos=draw.random() < 0.3)
+        one = Asked(f"r{self.notes['asked']}", prompt, params, draw.choice(("", "b")), draw.choice((0, 0, 1)))
+        self.notes["asked"] += 1
+        try:
+            one.send(self.engine)
+        except RequestError:
+            assert not prompt or prompt[0] > VOCAB or len(prompt) > MOST_PROMPT
+            self.notes["bad"] += 1
+        except EngineError:
+            self.notes["refused"] += 1
+        else:
+            self.running[one.name] = one
+
+    def cancel(self, one: Asked) -> None:
+        """End a request in whatever state it is, and once more when it has none."""
+        self.notes[f"cancelled {self._state(one)}"] += 1
+        assert self.engine.cancel(one.name)
+        assert not self.engine.cancel(one.name)
+
+    def _state(self, one: Asked) -> str:
+        held = any(table["request_id"] == one.name for table in self.engine.snapshot()["tables"])
+        if not held:
+            return "preempted" if one.ids else "waiting"
+        return "decoding" if one.ids else "prefilling"
+
+    def step(self) -> None:
+        """One step; whoever ended in it must have said the right thing."""
+        for one in step(self.engine, self.running):
+            assert one.reason in WAYS_TO_END
+            del self.running[one.name]
+            self.check(one)
+            self.notes[f"ended by {one.reason}"] += 1
+            self.notes["preemptions"] += one.metrics.preemptions
+
+    def check(self, one: Asked) -> None:
+        """The ids are those of the script; complete unless it was cancelled or failed."""
+        most = one.params.max_tokens or 0
+        expected = spell(one.prompt, most if one.reason == "length" else len(one.ids), one.params.ignore_eos)
+        assert one.ids == expected, f"{one.name}: {one.ids} instead of {expected}"
+        if one.reason == "stop":
+            assert one.ids[-1] == VOCAB - 1 and not one.params.ignore_eos
+        assert (one.error is not None) == (one.reason == "error")
+
+
+def spell(prompt: list[int], count: int, ignore_eos: bool) -> list[int]:
+    """What the scripted model says, worked out from the tokens alone."""
+    context = list(prompt)
+    while len(context) < len(prompt) + count:
+        seed = zlib.crc32(np.asarray(context, np.int64).tobytes())
+        context.append(int(np.random.default_rng(seed).normal(size=VOCAB + 8)[:VOCAB].argmax()))
+        if context[-1] == VOCAB - 1 and not ignore_eos:
+            break
+    return context[len(prompt) :]
