@@ -48,10 +48,12 @@ def main(arguments: list[str] | None = None) -> None:
         _write_all(lines_out, wire.encode(message))
 
     start = commands.get()
+    gc.disable()  # until the model is there: it would walk ever more modules and find nothing to free
     engine = _load(factory, start["config"], send)
     if engine is None:
         os._exit(1)
     gc.freeze()  # what was loaded stays; no collection needs to walk it between two tokens
+    gc.enable()
     try:
         WorkerLoop(engine, commands, send, seq_base=start["seq_base"]).run()
     except BaseException:
