@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +64,17 @@ def inexact_modes() -> tuple[Mode, ...]:
 
 
 class BenchModel:
-    """One model's weights and tokenizer, from which engines are made that differ in everything else."""
+    """One model's weights and tokenizer, from which engines are made that differ in everything else.
+
+    Layers that see a window only are given whole contexts, so the longest sequence is the window.
+    """
 
     def __init__(self, checkpoint: Any, tokenizer: Tokenizer) -> None:
         self.checkpoint = checkpoint
         self.tokenizer = tokenizer
-        self.max_model_len: int = checkpoint.spec.max_position
-        self._shape = decoder_shape(checkpoint.spec)
+        spec = replace(checkpoint.spec, layer_windows=(), max_position=checkpoint.spec.max_full_position)
+        self.max_model_len: int = spec.max_position
+        self._shape = decoder_shape(spec)
         self._weights = read_weights(checkpoint, self.max_model_len)
 
     @classmethod

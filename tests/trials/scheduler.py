@@ -35,7 +35,7 @@ def trial(draw: random.Random, steps: int = STEPS, pressure: bool = False) -> Co
         run.step()
     check_at_rest(run.engine)
     assert not run.running
-    assert (run.notes["preemptions"] > 0) == pressure or steps < 1000
+    assert (run.notes["preemptions of chats"] > 0) == pressure or steps < 1000, "only pressure preempts a chat"
     return run.notes
 
 
@@ -110,7 +110,8 @@ class Run:
             del self.running[one.name]
             self.check(one)
             self.notes[f"ended by {one.reason}"] += 1
-            self.notes["preemptions"] += one.metrics.preemptions
+            who = "background work" if one.priority else "chats"
+            self.notes[f"preemptions of {who}"] += one.metrics.preemptions
 
     def check(self, one: Asked) -> None:
         """The ids are those of the script; complete unless it was cancelled or failed."""
