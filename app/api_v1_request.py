@@ -64,7 +64,13 @@ def chat_request(body: dict[str, Any], defaults: dict[str, Any]) -> ApiRequest:
     """
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
     params = _sampling(body, defaults, limit, None)
-    request = GenerateRequest(params, messages=_messages(body), salt=text(body, "cache_salt"), remember=True)
+    request = GenerateRequest(
+        params,
+        messages=_messages(body),
+        template_args=_template_args(body),
+        salt=text(body, "cache_salt"),
+        remember=True,
+    )
     return _request(body, [request])
 
 
@@ -164,6 +170,15 @@ def _stop(body: dict[str, Any]) -> list[str]:
         message = f"stop must be a text or a list of texts, none of them empty, not {short(stop)}."
         raise ApiError(400, message, param="stop")
     return texts
+
+
+def _template_args(body: dict[str, Any]) -> dict[str, Any]:
+    """vLLM's field for variables of the chat template, such as ``enable_thinking``."""
+    found = body.get("chat_template_kwargs")
+    if found is not None and not isinstance(found, dict):
+        message = f"chat_template_kwargs must be an object, not {short(found)}."
+        raise ApiError(400, message, param="chat_template_kwargs")
+    return found or {}
 
 
 def _messages(body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -33,10 +33,14 @@ class ChatTemplate:
         variables: what the template may name besides the messages, such as ``bos_token``.
     """
 
-    def __init__(self, source: str, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, source: str, variables: Mapping[str, Any] | None = None) -> None:
         self.source = source
         self._variables = dict(variables or {})
         self._clock = Clock()
+
+    def with_variables(self, variables: Mapping[str, Any]) -> ChatTemplate:
+        """The same template, given more variables (``enable_thinking``, say)."""
+        return ChatTemplate(self.source, {**self._variables, **variables})
 
     def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = False) -> str:
         """Text of a chat.

@@ -216,7 +216,8 @@ class EngineClient:
         max_tokens: int | None = None,
         salt: str = "",
     ) -> dict[str, Any]:
-        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference.
+        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference, and the rest of
+        what ``Prompting.probe`` says.
 
         Args:
             trim, max_tokens: as the request would have them; what would be left out is told too.

@@ -215,7 +215,9 @@ class _Fitting:
         segments = [*built.segments[: self._start], *([] for _ in range(count)), *built.segments[self._start :]]
         note = f"{count:,} earlier messages ({tokens:,} tokens) no longer fit into the context and were not sent."
         note = f"{note} {built.note}" if built.note else note
-        return replace(built, segments=segments, note=note, left_out=LeftOut(count, tokens, cut))
+        rewritten = [place if place < self._start else place + count for place in built.rewritten]
+        left_out = LeftOut(count, tokens, cut)
+        return replace(built, segments=segments, note=note, rewritten=rewritten, left_out=left_out)
 
     def _refusal(self, size: int) -> RequestError:
         holds = f"but the {self._room.holder} holds {self._room.context:,} with the reply"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .computed_before import ComputedBefore, MissReason
 from .config import EngineConfig
 from .errors import OUT_OF_MEMORY, EngineError, RequestError, is_out_of_memory
 from .inspect import branch_rows, pool_snapshot
@@ -86,6 +87,7 @@ class Engine:
         self._ended: list[RequestOutput] = []
         self._num_added = 0
         self.counters = EngineStats()
+        self.computed_before = ComputedBefore(config.block_size)
         self.before_step: Callable[[int], None] = lambda num_tokens: None
 
     # -- requests -----------------------------------------------------------------------------------------------
@@ -235,6 +237,7 @@ class Engine:
 
     def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason) -> RequestOutput:
         request = reply.request
+        self.computed_before.note(request.token_ids[: request.num_computed], request.salt)
         self.scheduler.remove(request)
         del self._replies[request.request_id]
         output.text += reply.rest(reason)
@@ -352,7 +355,8 @@ class Engine:
         return branch_rows(self.kv, token_ids, salt, self._requests())
 
     def probe(self, token_ids: Sequence[int], salt: str = "") -> dict[str, Any]:
-        """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found."""
+        """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found, and
+        ``reason`` says why (see `computed_before`)."""
         found = self.kv.match(token_ids, salt).num_tokens(self.kv.block_size)
         cached = max(0, min(found, len(token_ids) - 1))
         return {
@@ -360,12 +364,17 @@ class Engine:
             "cached_tokens": cached,
             "to_compute": len(token_ids) - cached,
             "first_difference": found if found < len(token_ids) else None,
+            "reason": self._miss_reason(token_ids, salt, found) if found < len(token_ids) else None,
         }
+
+    def _miss_reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
+        return self.computed_before.reason(token_ids, salt, found) if self.kv.enable_caching else "caching_off"
 
     def reset_cache(self) -> bool:
         """Forget all cached blocks; False while blocks are in use."""
         done = self.kv.reset()
         if done:
+            self.computed_before.forget()
             self.pins.clear()
         return done
 

@@ -20,6 +20,7 @@ class GenerateRequest:
             ``kept_from`` of a reply is what its own ``RequestStarted`` said.
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.
+        template_args: more variables for the chat template, such as ``enable_thinking``.
         trim: leave out the oldest turns of ``messages`` if they do not fit into the context and the engine's
             ``context_policy`` allows it; see `context_policy`. Otherwise such a request is refused.
         remember: keep the ids of the reply by its text, for later histories that come without ids.
@@ -38,6 +39,7 @@ class GenerateRequest:
     prompt: str | None = None
     messages: list[dict[str, Any]] | None = None
     add_generation_prompt: bool = True
+    template_args: dict[str, Any] = field(default_factory=dict)
     trim: bool = False
     remember: bool = False
     labels: dict[str, str] = field(default_factory=dict)
@@ -65,6 +67,8 @@ class RequestStarted:
             came without messages.
         left_out_messages: messages between the system prompt and that one, which did not fit into the context.
         left_out_tokens: tokens that they have.
+        rewritten: indices of replies in ``messages`` that came without ids and that the template does not show as
+            they were sent back: without their thinking, say. What was cached of them is not found.
     """
 
     request_id: str
@@ -76,3 +80,4 @@ class RequestStarted:
     kept_from: int | None = None
     left_out_messages: int = 0
     left_out_tokens: int = 0
+    rewritten: list[int] = field(default_factory=list)

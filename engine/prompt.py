@@ -10,14 +10,17 @@ stay as they are; then the template. Only what is new is tokenized.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .chat_template import CHATML, PLAIN_TURNS, ChatTemplate, ChatTemplateError
 from .control_text import ChatEncoder, control_pattern
+from .errors import RequestError
 from .prompt_ids import PromptAssembler, PromptIds
 from .prompt_parts import ChatParts, Turn, join_neighbours, lay_out
 from .turns import TurnLayout
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from .tokenizer import Tokenizer
 
 REMEMBERED_REPLIES = 1000
+KEPT_VARIANTS = 8
+OWN_VARIABLES = {"messages", "tools", "documents", "add_generation_prompt"}
 
 
 @dataclass
@@ -60,6 +65,7 @@ class BuiltPrompt:
         first_difference: index of the first id at which the kept ids spell another text than the template would write
             today; None if they agree.
         note: a sentence about that, or about messages that had to be joined or left out.
+        rewritten: indices of replies without known ids whose content the template writes in another way.
         left_out: what did not fit into the context; None if all of it did.
     """
 
@@ -68,6 +74,7 @@ class BuiltPrompt:
     generation_ids: list[int]
     first_difference: int | None = None
     note: str | None = None
+    rewritten: list[int] = field(default_factory=list)
     left_out: LeftOut | None = None
 
 
@@ -88,6 +95,7 @@ class PromptBuilder:
         self._tokenizer = tokenizer
         self._template = template or self._fallback()
         self._replies: OrderedDict[str, list[int]] = OrderedDict()
+        self._variants: dict[str, PromptBuilder] = {}
         try:
             control = control_pattern(tokenizer, self._template)
         except ChatTemplateError as error:
@@ -133,7 +141,32 @@ class PromptBuilder:
                 "earlier turns are sent as they were first computed."
             )
         segments = [ids.segments.get(place, []) for place in range(len(messages))]
-        return BuiltPrompt(token_ids, segments, ids.generation_ids, difference, note)
+        rewritten = [
+            turn.place for turn in parts.shown if turn.role == "assistant" and not turn.known and turn.rewritten
+        ]
+        return BuiltPrompt(token_ids, segments, ids.generation_ids, difference, note, rewritten)
+
+    def with_variables(self, variables: Mapping[str, Any]) -> PromptBuilder:
+        """The same builder, whose template is given more variables (``enable_thinking``, say).
+
+        Raises:
+            RequestError: a variable that is not the caller's to set.
+        """
+        if not variables:
+            return self
+        taken = sorted(OWN_VARIABLES & set(variables))
+        if taken:
+            raise RequestError(f"The chat template's variable {taken[0]} follows from the request; leave it out.")
+        key = json.dumps(variables, sort_keys=True, default=str)
+        if key not in self._variants:
+            if len(self._variants) >= KEPT_VARIANTS:
+                del self._variants[next(iter(self._variants))]
+            other = copy(self)
+            other.__dict__.pop("_reply_header", None)
+            other._template = self._template.with_variables(variables)
+            other._layout = TurnLayout(other._template, self._layout.control)
+            self._variants[key] = other
+        return self._variants[key]
 
     def remember(self, ids: Sequence[int], text: str) -> None:
         """Keep the ids of a reply by its text, for histories that come back as text alone."""

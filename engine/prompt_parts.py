@@ -20,6 +20,7 @@ class Turn:
         sampled: ids of the reply alone, where a history came back without ids.
         shown: the template shows this message apart.
         header, body, closing: text before the content, what the template made of the content, text that ends the turn.
+        rewritten: the body is not the content, or nobody knows.
         isolated: a control token stands at the end of the turn, so what follows is tokenized apart.
     """
 
@@ -33,6 +34,7 @@ class Turn:
     body: str = ""
     closing: str = ""
     isolated: bool = False
+    rewritten: bool = False
 
     @property
     def known(self) -> bool:
@@ -85,13 +87,14 @@ def lay_out(template: ChatTemplate, layout: TurnLayout, turns: Sequence[Turn], a
     if skeleton is None:
         return ChatParts(text, turns, "", joined=False, placed=False)
     shown = [turns[place] for place in skeleton.places]
-    bodies = find_bodies(text, skeleton, [turn.content for turn in shown])
+    bodies = find_bodies(text, skeleton, [turn.content for turn in shown], layout.control)
     taken = 0
     for number, (turn, body) in enumerate(zip(shown, bodies, strict=True)):
         closing = layout.closing(turn.role, skeleton.gaps[number + 1])
         turn.shown = True
         turn.header = skeleton.gaps[number][taken:]
         turn.body = turn.content if body is None else body
+        turn.rewritten = body != turn.content
         turn.closing, turn.isolated = closing.text, closing.isolated
         taken = len(closing.text)
     tail = skeleton.gaps[-1][taken:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .computed_before import MissReason
 from .context_policy import build_to_fit, room_for
 from .generate_request import GenerateRequest, RequestStarted
 from .prompt import BuiltPrompt, PromptMessage
@@ -35,13 +36,46 @@ class Prompting:
             ids = self._engine.tokenizer.encode_prompt(request.prompt)
         return RequestStarted(request.request_id, ids)
 
+    def probe(self, request: GenerateRequest) -> dict[str, Any]:
+        """What a request would find cached if it were sent now, and where and why the rest begins.
+
+        Beside what ``Engine.probe`` says, for a chat: ``message_index`` and ``message_role`` of the message that the
+        first token not found is in (None in the reply's header), ``kept_from``, ``left_out_messages`` and
+        ``left_out_tokens`` (see ``RequestStarted``).
+
+        Raises:
+            RequestError, ChatTemplateError: as ``start``.
+        """
+        started = self.start(request)
+        found = self._engine.probe(started.prompt_token_ids, request.salt)
+        if request.messages is None:
+            return {**found, "message_index": None, "message_role": None}
+        miss = found.get("first_difference")
+        index = None if miss is None else _message_at(started.segments, miss)
+        reason = found.get("reason")
+        if miss is not None:
+            reason = _reason_in_chat(reason, request.messages, started, index, miss)
+        return {
+            **found,
+            "reason": reason,
+            "message_index": index,
+            "message_role": None if index is None else request.messages[index]["role"],
+            "kept_from": started.kept_from,
+            "left_out_messages": started.left_out_messages,
+            "left_out_tokens": started.left_out_tokens,
+        }
+
     def _chat(self, request: GenerateRequest, messages: list[dict[str, Any]]) -> RequestStarted:
         turns = [
             PromptMessage(one["role"], one["content"], one.get("token_ids"), one.get("kept_from")) for one in messages
         ]
 
+        builder = self._engine.prompt_builder
+        if request.template_args:
+            builder = builder.with_variables(request.template_args)
+
         def build(part: Sequence[PromptMessage]) -> BuiltPrompt:
-            return self._engine.prompt_builder.build(part, continue_last=not request.add_generation_prompt)
+            return builder.build(part, continue_last=not request.add_generation_prompt)
 
         if request.trim and self._engine.config.context_policy == "trim":
             info = self._engine.info()
@@ -62,4 +96,36 @@ class Prompting:
             kept_from=left_out.first_kept if left_out else int(has_system),
             left_out_messages=left_out.messages if left_out else 0,
             left_out_tokens=left_out.tokens if left_out else 0,
+            rewritten=built.rewritten,
         )
+
+
+def _message_at(segments: list[list[int]], token: int) -> int | None:
+    """Index of the message that a prompt's token is in; None for the header of the reply."""
+    end = 0
+    for index, segment in enumerate(segments):
+        end += len(segment)
+        if token < end:
+            return index
+    return None
+
+
+def _ends_last_reply(messages: list[dict[str, Any]], segments: list[list[int]], index: int, token: int) -> bool:
+    """Whether a token is the last one of the newest reply: it was sampled, but never fed."""
+    end = sum(len(segment) for segment in segments[: index + 1])
+    return index == len(messages) - 2 and messages[index]["role"] == "assistant" and token == end - 1
+
+
+def _reason_in_chat(
+    reason: MissReason | None, messages: list[dict[str, Any]], started: RequestStarted, index: int | None, miss: int
+) -> MissReason | None:
+    """The engine's reason, where the chat itself does not tell a better one."""
+    if reason in ("caching_off", "evicted"):
+        return reason
+    if index is None or index == len(messages) - 1 or _ends_last_reply(messages, started.segments, index, miss):
+        return "new"
+    if started.left_out_messages and index == started.kept_from:
+        return "trimmed"
+    if any(place <= index for place in started.rewritten):
+        return "template"
+    return reason

@@ -55,6 +55,7 @@ class TurnLayout:
         control: matches any control token in text that the template wrote.
 
     Attributes:
+        control: as given.
         default_system_prompt: what the template puts into a system turn of its own when none is given; None if it
             adds none.
         preamble: all that the template writes before the first message of a chat without a system prompt.
@@ -62,7 +63,7 @@ class TurnLayout:
 
     def __init__(self, template: ChatTemplate, control: re.Pattern[str]) -> None:
         self._template = template
-        self._control = control
+        self.control = control
         self._closings: dict[str, str] = {}
         self.preamble, self.default_system_prompt = self._find_default()
 
@@ -88,10 +89,10 @@ class TurnLayout:
         text = self._usual_closing(role)
         if not gap.startswith(text):
             text = ""
-        ends = [match.end() for match in self._control.finditer(text)]
+        ends = [match.end() for match in self.control.finditer(text)]
         if role == "assistant" and ends:
             return Closing(text[: ends[0]], True)
-        if self._control.match(gap, len(text)) or (ends and ends[-1] == len(text)):
+        if self.control.match(gap, len(text)) or (ends and ends[-1] == len(text)):
             return Closing(text, True)
         return Closing(text[: ends[-1]], True) if ends else Closing(text, False)
 
@@ -103,7 +104,7 @@ class TurnLayout:
 
     def turn_end(self) -> str | None:
         """The control token that ends a reply, or None if the template writes none."""
-        match = self._control.search(self._usual_closing("assistant"))
+        match = self.control.search(self._usual_closing("assistant"))
         return match[0] if match else None
 
     def _usual_closing(self, role: str) -> str:
@@ -135,19 +136,25 @@ class TurnLayout:
         return preamble, None
 
 
-def find_bodies(text: str, skeleton: Skeleton, contents: Sequence[str]) -> list[str | None]:
+def find_bodies(text: str, skeleton: Skeleton, contents: Sequence[str], control: re.Pattern[str]) -> list[str | None]:
     """What the template made of each content in a rendered chat; None where that cannot be told.
+
+    A content that the template rewrote ends where a control token follows: contents hold none (theirs are marked).
 
     Args:
         text: the rendered chat.
-        contents: of the messages at ``skeleton.places``.
+        contents: of the messages at ``skeleton.places``, control tokens marked.
+        control: matches any control token in text that the template wrote.
     """
     bodies: list[str | None] = [None] * len(contents)
     gaps = skeleton.gaps
     position, first = 0, 0
     while first < len(contents) and text.startswith(gaps[first], position):
         position += len(gaps[first])
-        body = _body_at(text, position, contents[first], gaps[first + 1], last=first + 1 == len(contents))
+        last = first + 1 == len(contents)
+        body = _body_at(text, position, contents[first], gaps[first + 1], last=last)
+        if body is None and control.search(gaps[first + 1]):
+            body = _rewritten_body(text, position, gaps[first + 1], last=last)
         if body is None:
             break
         bodies[first] = body
@@ -173,6 +180,11 @@ def _body_at(text: str, start: int, content: str, gap: str, *, last: bool) -> st
         if text.startswith(body, start) and (text[end:] == gap if last else gap and text.startswith(gap, end)):
             return body
     return None
+
+
+def _rewritten_body(text: str, start: int, gap: str, *, last: bool) -> str | None:
+    end = len(text) - len(gap) if last and text.endswith(gap) else text.find(gap, start)
+    return text[start:end] if end >= start else None
 
 
 def _body_before(text: str, end: int, content: str, gap: str) -> str | None:

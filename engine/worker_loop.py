@@ -144,8 +144,7 @@ class WorkerLoop:
         return self._prompting.start(wire.source_from_wire(source))
 
     def _probe(self, source: dict[str, Any], salt: str) -> dict[str, Any]:
-        started = self._prompting.start(wire.source_from_wire(source))
-        return self._engine.probe(started.prompt_token_ids, salt)
+        return self._prompting.probe(wire.source_from_wire({**source, "salt": salt}))
 
     def _reset_cache(self) -> None:
         if not self._engine.reset_cache():

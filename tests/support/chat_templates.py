@@ -56,6 +56,23 @@ THINKING = """{%- for message in messages %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"""
 
+# Drops the thinking of replies before the last question, and can be asked not to think, as Qwen 3's does.
+QWEN3 = """{%- set ns = namespace(last=0) %}
+{%- for message in messages %}
+    {%- if message['role'] == 'user' %}{% set ns.last = loop.index0 %}{% endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- set content = message['content'] %}
+    {%- if message['role'] == 'assistant' and '</think>' in content and loop.index0 < ns.last %}
+        {%- set content = content.split('</think>')[-1].lstrip('\n') %}
+    {%- endif %}
+    {{- '<|im_start|>' + message['role'] + '\n' + content + '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}
+{%- endif %}"""
+
 # No control tokens at all, as older instruction models have it.
 PLAIN_LINES = """{% for message in messages %}
 {% if message['role'] == 'user' %}
@@ -82,5 +99,6 @@ ALL = {
     "zephyr": ZEPHYR,
     "gemma": GEMMA,
     "thinking": THINKING,
+    "qwen3": QWEN3,
     "plain_lines": PLAIN_LINES,
 }

@@ -48,7 +48,13 @@ class BytePromptBuilder:
         header = [] if continue_last else [ord("a")]
         ids = [token for segment in segments for token in segment] + header
         return SimpleNamespace(
-            token_ids=ids, segments=segments, generation_ids=header, first_difference=None, note=None, left_out=None
+            token_ids=ids,
+            segments=segments,
+            generation_ids=header,
+            first_difference=None,
+            note=None,
+            rewritten=[],
+            left_out=None,
         )
 
     def remember(self, ids: list[int], text: str) -> None:
@@ -103,6 +109,7 @@ class ScriptedEngine:
         salt: str = "",
         priority: int = 0,
         continues: bool = False,
+        lane: str = "",
     ) -> None:
         text = bytes(one for one in prompt_token_ids if one < 256).decode(errors="replace")
         if text == "refuse":

@@ -1,0 +1,71 @@
+"""What this engine has computed before, long after the blocks are gone: why a prefix was not found.
+
+Remembers one number a block, never tokens, so it can be kept for many more blocks than the pool has. Salts stay apart
+here as they do in the cache: what was computed under another salt is not told, for that would tell one tenant what
+another has sent.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+REMEMBERED_BLOCKS = 1 << 16
+
+MissReason = Literal[
+    "caching_off",  # the engine keeps nothing
+    "evicted",  # it was computed, and its blocks were needed for something else
+    "other_text",  # this beginning (a block at least) was computed, but another text after it
+    "not_computed",  # it was never computed here
+    "trimmed",  # the oldest turns were left out, so all that follows has moved
+    "template",  # the chat template writes an earlier message in another way than it was sent
+    "new",  # it is the newest message
+]
+
+
+class ComputedBefore:
+    """Remembers chains of full blocks, the least recently computed forgotten first.
+
+    Args:
+        block_size: tokens per block.
+    """
+
+    def __init__(self, block_size: int) -> None:
+        self._block_size = block_size
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+        self._parents: OrderedDict[int, None] = OrderedDict()
+
+    def note(self, token_ids: Sequence[int], salt: str) -> None:
+        """These tokens were computed."""
+        for parent, block in self._chain(token_ids, salt):
+            for known, key in ((self._blocks, block), (self._parents, parent)):
+                known[key] = None
+                known.move_to_end(key)
+                if len(known) > REMEMBERED_BLOCKS:
+                    known.popitem(last=False)
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self._blocks.clear()
+        self._parents.clear()
+
+    def reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
+        """Why token ``found`` of a prompt is not cached."""
+        logical = found // self._block_size
+        parent = None
+        for number, (parent, block) in enumerate(self._chain(token_ids, salt)):
+            if number == logical:
+                if block in self._blocks:
+                    return "evicted"
+                break
+            parent = block
+        return "other_text" if logical and parent in self._parents else "not_computed"
+
+    def _chain(self, token_ids: Sequence[int], salt: str) -> Iterator[tuple[int, int]]:
+        """(what stands for all before it, what stands for all up to its end) of each full block."""
+        before = hash((salt, self._block_size))
+        for start in range(0, len(token_ids) - self._block_size + 1, self._block_size):
+            key = hash((before, *token_ids[start : start + self._block_size]))
+            yield before, key
+            before = key
