@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from .block_pool import BlockPool
 from .events import EventLog, EventType
 from .prefix_index import NO_BLOCK, Match, Node, PrefixIndex
-from .request import Request
+from .request import BlockTable, Request
 
 
 class KVCacheManager:
@@ -52,7 +52,8 @@ class KVCacheManager:
         self.pool = BlockPool(num_blocks, self._evicted)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
         self.max_step_tokens = max_step_tokens
-        if any(windows):  # what one step adds to a windowed group must leave room in a small pool
+        self._windowed = any(windows)
+        if self._windowed:  # what one step adds to a windowed group must leave room in a small pool
             self.max_step_tokens = max(1, min(max_step_tokens, num_blocks * block_size // (4 * len(windows))))
         self._tails: dict[Request, _Tail] = {}
         self._copies: list[tuple[int, int]] = []
@@ -129,10 +130,10 @@ class KVCacheManager:
         Returns:
             False when the pool cannot give what is missing; nothing has changed then.
         """
-        tables = request.tables
-        missing = self.blocks_for(request.num_computed + num_tokens) - len(tables[0])
+        tables, counts = request.tables, self.pool.ref_counts
         tail = request.num_computed // self.block_size
-        shared = [table for table in tables if tail < len(table) and self._is_shared(table[tail])]
+        missing = self.blocks_for(request.num_computed + num_tokens) - len(tables[0])
+        shared = [t for t in tables if tail < len(t) and counts[t[tail]] > 1 and self._is_shared(t[tail])]
         if missing <= 0 and not shared:
             return True
         if max(missing, 0) * len(tables) + len(shared) > self.pool.num_available:
@@ -142,7 +143,7 @@ class KVCacheManager:
         if missing > 0:
             fresh = self.pool.allocate(missing * len(tables))
             for group, table in enumerate(tables):
-                table += fresh[group * missing : (group + 1) * missing]
+                table.extend(fresh[group * missing : (group + 1) * missing])
             request.metrics.blocks_new += len(fresh)
             self._emit("allocated", fresh, request)
         return True
@@ -162,7 +163,7 @@ class KVCacheManager:
             self._emit(
                 "stored", stored, request, parent=None if parent == NO_BLOCK else parent, num_tokens=self.block_size
             )
-        if any(self.windows):
+        if self._windowed:
             self._release_behind(request)
 
     def free(self, request: Request) -> None:
@@ -185,7 +186,7 @@ class KVCacheManager:
         shared = _interleaved(source.tables, 0, len(source.tables[0]))
         for block in shared:
             self.pool.acquire(block)
-        target.tables = [list(table) for table in source.tables]
+        target.tables = [table[:] for table in source.tables]
         target.num_computed, target.num_stored = source.num_computed, source.num_stored
         if source.node is not None:
             self._hang(target, source.node)
@@ -253,13 +254,13 @@ class KVCacheManager:
             return found
         return self.match(request.token_ids, request.salt, len(found.nodes) * self.block_size)
 
-    def _tables_of(self, found: Match) -> list[list[int]]:
+    def _tables_of(self, found: Match) -> list[BlockTable]:
         """Each group's table over the full blocks of a hit, without what lies behind its window."""
         length, tables = found.num_tokens(self.block_size), []
         for group in range(len(self.windows)):
             first = min(self.index.first_needed(group, length), len(found.nodes))
             seen = [node.blocks[group] for node in found.nodes[first:]]
-            tables.append([NO_BLOCK] * first + seen)
+            tables.append(BlockTable("i", [NO_BLOCK] * first + seen))
         return tables
 
     def _share(self, request: Request, found: Match) -> None:
@@ -303,7 +304,7 @@ class KVCacheManager:
             return False
         return all(self.pool.is_evictable(block) for block in node.blocks)
 
-    def _copy_on_write(self, request: Request, table: list[int], logical: int) -> None:
+    def _copy_on_write(self, request: Request, table: BlockTable, logical: int) -> None:
         """Replace a table entry by a private copy; the request's reference to the source lasts until `step_done`."""
         source = table[logical]
         (target,) = self.pool.allocate(1)
@@ -325,8 +326,7 @@ class KVCacheManager:
         return sources
 
     def _is_shared(self, block: int) -> bool:
-        count = self.pool.ref_counts[block]
-        return count > 1 and count - self._held.count(block) > 1
+        return self.pool.ref_counts[block] - self._held.count(block) > 1
 
     def _evicted(self, block: int) -> None:
         parent = self.index.parent_of(block)
@@ -353,7 +353,7 @@ class KVCacheManager:
         self._hang(request, node)
         self._drop_covered(node)
 
-    def _use_instead(self, request: Request, table: list[int], logical: int, owner: int) -> None:
+    def _use_instead(self, request: Request, table: BlockTable, logical: int, owner: int) -> None:
         """Two requests computed the same block: keep the one that is findable, so that the content is stored once."""
         block = table[logical]
         assert not self._is_shared(block), "a block is written by one table only"
@@ -373,13 +373,14 @@ class KVCacheManager:
             return
         tokens = request.token_ids[logical * self.block_size : request.num_computed]
         node = self.index.insert(request.node, tokens, blocks)
-        if node.blocks != blocks:
+        kept = [block for block, owner in zip(blocks, node.blocks, strict=True) if block == owner]
+        if not kept:
             return
-        for block in blocks:
+        for block in kept:
             self.pool.set_content(block, True)
         self._drop_covered(node)
         parent = request.blocks[logical - 1] if logical else NO_BLOCK
-        self._emit("stored", blocks, request, parent=None if parent == NO_BLOCK else parent, num_tokens=filled)
+        self._emit("stored", kept, request, parent=None if parent == NO_BLOCK else parent, num_tokens=filled)
 
     def _drop_covered(self, node: Node) -> None:
         for other in self.index.covered_by(node):
@@ -414,7 +415,7 @@ class KVCacheManager:
         if tail is not None and request.node is not None:
             self.index.detach(request.node, tail)
         request.node = None
-        request.tables = [[] for _ in self.windows]
+        request.tables = [BlockTable("i") for _ in self.windows]
         request.num_computed = request.num_stored = 0
 
     def tail_blocks(self, request: Request) -> list[int]:
@@ -450,6 +451,6 @@ class _Tail:
         return self._kv.tail_blocks(self._request)
 
 
-def _interleaved(tables: list[list[int]], first: int, last: int) -> list[int]:
+def _interleaved(tables: list[BlockTable], first: int, last: int) -> list[int]:
     """The blocks of all groups in the order of their tokens."""
     return [table[logical] for logical in range(first, last) for table in tables if table[logical] != NO_BLOCK]

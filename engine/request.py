@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ from .types import RequestMetrics, TimelineEntry
 
 if TYPE_CHECKING:
     from .prefix_index import Node
+
+
+BlockTable = array
+"""Physical blocks by logical block, as C integers, so that a step's tables are gathered without converting them."""
 
 
 class RequestState(enum.Enum):
@@ -59,7 +64,7 @@ class Request:
         self.parent_id = self.parent_id or self.request_id
         self.token_ids = list(self.prompt_token_ids)
         self.num_computed = 0
-        self.tables: list[list[int]] = [[]]
+        self.tables: list[BlockTable[int]] = [BlockTable("i")]
         self.num_stored = 0
         self.node: Node | None = None
         self.state = RequestState.WAITING
@@ -71,7 +76,7 @@ class Request:
         self.pending_tokens = 0
 
     @property
-    def blocks(self) -> list[int]:
+    def blocks(self) -> BlockTable[int]:
         """The block table of the first KV group."""
         return self.tables[0]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from bisect import insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .kv_cache_manager import KVCacheManager
 from .prefix_index import Match
@@ -30,7 +30,7 @@ LOOK_AHEAD = 4
 """Waiting requests that a step looks at, for each that may run."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Scheduled:
     """A request's share of a step: the next ``num_tokens`` tokens after its computed ones.
 
@@ -40,7 +40,7 @@ class Scheduled:
 
     request: Request
     num_tokens: int
-    forks: list[Request] = field(default_factory=list)
+    forks: Sequence[Request] = ()
 
 
 class Scheduler:
@@ -104,8 +104,9 @@ class Scheduler:
         """Plan one step. Blocks are allocated and copies planned; nothing is computed yet."""
         self._step += 1
         self._yield_to_better()
-        decoding = [request for request in self.running if request.num_to_compute == 1]
-        prefilling = [request for request in self.running if request.num_to_compute > 1]
+        decoding, prefilling = [], []
+        for request in self.running:
+            (decoding if len(request.token_ids) - request.num_computed == 1 else prefilling).append(request)
         budget, plan = self.token_budget, []
         decode_budget = (budget + 1) // 2 if prefilling or self.waiting else budget
         if len(decoding) > decode_budget:

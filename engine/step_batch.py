@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..kernels.interface import AttentionBatch
-from .request import Request
+from .request import BlockTable, Request
 from .scheduler import Scheduled
 from .types import StepBatch
 
@@ -65,9 +65,9 @@ def wanted_logits(request: Request, first: int, count: int) -> tuple[int, bool]:
     return of_prompt, first + count == request.num_tokens
 
 
-def _block_tables(tables: list[list[int]]) -> np.ndarray:
+def _block_tables(tables: list[BlockTable[int]]) -> np.ndarray:
     """int32 [num_seqs, max_blocks], 0 past the end of a table and where it has no block."""
     rows = np.zeros((len(tables), max(map(len, tables))), np.int32)
     for row, table in zip(rows, tables, strict=True):
-        row[: len(table)] = table
+        row[: len(table)] = np.frombuffer(table, np.int32)
     return np.maximum(rows, 0, out=rows)

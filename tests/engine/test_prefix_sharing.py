@@ -243,6 +243,7 @@ def test_the_probe_promises_what_the_request_then_finds():
         "cached_tokens": len(prompt) - 1,
         "to_compute": 2,
         "first_difference": len(prompt) - 1,
+        "reason": "other_text",
     }
     assert cached_of(engine, query)[1] == promised["cached_tokens"]
 

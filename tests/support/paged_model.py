@@ -107,7 +107,8 @@ def make_engine(num_blocks: int = 64, block_size: int = 4, end_turns: bool = Fal
 
 
 class CheckedEngine(Engine):
-    """Asserts after every step that the pool's books balance and that every index entry tells the truth."""
+    """Asserts after every step that the pool's books balance, that every index entry tells the truth, and that every
+    token that will be seen again lies in the slot where the tables say."""
 
     def step(self) -> list[RequestOutput]:
         outputs = super().step()
@@ -116,6 +117,12 @@ class CheckedEngine(Engine):
         for block in self.kv.index.blocks():
             tokens = self.kv.index.tokens_of(block)
             assert tuple(model.cache[block][: len(tokens)]) == tokens  # type: ignore[attr-defined]
+        for request in self._requests():
+            for group, table in enumerate(request.tables):
+                first = self.kv.index.first_needed(group, request.num_computed) * self.kv.block_size
+                for position in range(first, request.num_computed):
+                    block, slot = table[position // self.kv.block_size], position % self.kv.block_size
+                    assert model.cache[block][slot] == request.token_ids[position]  # type: ignore[attr-defined]
         snapshot = self.snapshot()
         assert snapshot["free"] + snapshot["cached"] + snapshot["active"] == snapshot["num_blocks"]
         return outputs
