@@ -190,7 +190,7 @@ class Engine:
         self.kv.step_done()
         self.counters.note_step(plan)
         for one in plan:
-            if one.request.num_to_compute == 0:
+            if one.request.num_output_tokens == 0 and one.request.num_to_compute == 0:
                 one.forks = self._fork(one.request)
         return outputs + [self._advance(one) for one in self.sampler.sample(plan, logits)]
 
