@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
-from ..engine.errors import PagedChatError, RequestError
+from ..engine.errors import ContextLengthError, PagedChatError, RequestError
 
 CLIENT_CLOSED = 499
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -95,6 +95,8 @@ def api_error(error: Exception) -> ApiError:
     """What to tell the client about ``error``; details of unexpected ones go to the log."""
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, ContextLengthError):
+        return ApiError(400, str(error), param=error.param, code="context_length_exceeded")
     if isinstance(error, RequestError):
         return ApiError(400, str(error), param=error.param)
     if isinstance(error, PagedChatError):

@@ -86,7 +86,8 @@ def _branch_row(row: dict[str, Any], ids: list[int], size: int) -> dict[str, Any
 def _probed(body: dict[str, Any]) -> dict[str, Any]:
     """The one prompt of a completion's or a chat's body, as arguments of ``client.probe``."""
     if "messages" in body:
-        return {"messages": chat_request(body, {}).requests[0].messages}
+        request = chat_request(body, {}).requests[0]
+        return {"messages": request.messages, "template_args": request.template_args}
     found = prompts(body)
     if len(found) != 1:
         raise ApiError(400, f"A probe is about one prompt, not {len(found)}.", param="prompt")

@@ -87,6 +87,12 @@ def serve(
         bool | None,
         typer.Option("--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse KV blocks.  [default: on]"),
     ] = None,
+    context_policy: Annotated[
+        str | None, typer.Option(help="Chats longer than the context: trim their oldest turns, or refuse them.")
+    ] = None,
+    hang_timeout_s: Annotated[
+        float | None, typer.Option(help="Seconds without progress until the engine starts anew; 0: never.")
+    ] = None,
 ) -> None:
     """Serve the page and the API on this computer (the default command)."""
     flags = dict(locals())

@@ -30,6 +30,8 @@ _ENGINE_FIELDS = (
     "max_num_seqs",
     "max_num_batched_tokens",
     "enable_prefix_caching",
+    "context_policy",
+    "hang_timeout_s",
 )
 
 
@@ -83,6 +85,8 @@ class Settings(BaseSettings):
     max_num_seqs: int = 32
     max_num_batched_tokens: int = 512
     enable_prefix_caching: bool = True
+    context_policy: str = "trim"
+    hang_timeout_s: float = 60.0
 
     def engine_config(self, model_path: str | Path) -> EngineConfig:
         """The engine's share of the settings.

@@ -212,6 +212,7 @@ class EngineClient:
         prompt: str | None = None,
         messages: list[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
+        template_args: dict[str, Any] | None = None,
         trim: bool = False,
         max_tokens: int | None = None,
         salt: str = "",
@@ -220,7 +221,7 @@ class EngineClient:
         what ``Prompting.probe`` says.
 
         Args:
-            trim, max_tokens: as the request would have them; what would be left out is told too.
+            template_args, trim, max_tokens: as the request would have them; what would be left out is told too.
 
         Raises:
             RequestError: with ``trim``, if the prompt can never be served.
@@ -230,6 +231,7 @@ class EngineClient:
             "prompt": prompt,
             "messages": messages,
             "add_generation_prompt": add_generation_prompt,
+            "template_args": template_args or {},
             "trim": trim,
             "max_tokens": max_tokens,
         }

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .errors import RequestError
+from .errors import ContextLengthError
 from .template_sandbox import ChatTemplateError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def build_to_fit(
 
     Raises:
         ChatTemplateError: the template does not take this chat.
-        RequestError: the newest turn alone, or the system prompt alone, is too long for any reply.
+        ContextLengthError: the newest turn alone, or the system prompt alone, is too long for any reply.
     """
     return _Fitting(build, messages, room, count).fit()
 
@@ -219,15 +219,17 @@ class _Fitting:
         left_out = LeftOut(count, tokens, cut)
         return replace(built, segments=segments, note=note, rewritten=rewritten, left_out=left_out)
 
-    def _refusal(self, size: int) -> RequestError:
+    def _refusal(self, size: int) -> ContextLengthError:
         holds = f"but the {self._room.holder} holds {self._room.context:,} with the reply"
         alone = self._system_size()
         if alone > self._room.longest:
-            return RequestError(f"The system prompt alone has {alone:,} tokens, {holds}. Shorten the system prompt.")
+            return ContextLengthError(
+                f"The system prompt alone has {alone:,} tokens, {holds}. Shorten the system prompt."
+            )
         continues = self._messages[-1].role == "assistant"
         subject = "Your last message and its reply have" if continues else "Your message has"
         included = ", system prompt included" if self._start else ""
-        return RequestError(f"{subject} {size:,} tokens{included}, {holds}. Shorten the message.")
+        return ContextLengthError(f"{subject} {size:,} tokens{included}, {holds}. Shorten the message.")
 
     def _system_size(self) -> int:
         """Tokens of a prompt with nothing but the system prompt; 0 without one."""

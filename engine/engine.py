@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .computed_before import ComputedBefore, MissReason
 from .config import EngineConfig
-from .errors import OUT_OF_MEMORY, EngineError, RequestError, is_out_of_memory
+from .errors import OUT_OF_MEMORY, ContextLengthError, EngineError, RequestError, is_out_of_memory
 from .inspect import branch_rows, pool_snapshot
 from .kv_cache_manager import KVCacheManager
 from .pins import PinnedPrefixes
@@ -300,13 +300,13 @@ class Engine:
             raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {self.tokenizer.num_tokens - 1}.")
         if len(prompt) >= self.max_model_len:
             more = self.max_model_len < self.runner.max_model_len
-            raise RequestError(
+            raise ContextLengthError(
                 f"The prompt has {len(prompt):,} tokens, but the context holds {self.max_model_len:,} with the reply. "
                 + ("Shorten it, or start with a larger --max-model-len." if more else "Shorten it.")
             )
         capacity = self.kv.capacity
         if capacity is not None and len(prompt) > capacity:
-            raise RequestError(
+            raise ContextLengthError(
                 f"The prompt has {len(prompt):,} tokens, but the KV pool holds {capacity:,}. "
                 "Shorten it, or start with more --num-blocks."
             )

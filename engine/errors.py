@@ -23,6 +23,10 @@ class RequestError(PagedChatError):
         self.param = param
 
 
+class ContextLengthError(RequestError):
+    """A prompt that is too long for the context or the pool."""
+
+
 class EngineError(PagedChatError):
     """The engine could not start, or stopped while it was needed."""
 

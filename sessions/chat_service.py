@@ -206,6 +206,16 @@ class ChatService:
         path = await self._read(self.store.question_path, session_id, message_id, self.fingerprint())
         return prompt_messages(path)[0]
 
+    async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
+        """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``."""
+        messages, own = [], {}
+        if session_id is not None:
+            messages = await self.history(session_id, parent_id)
+            own = (await self._read(self.store.session, session_id)).params
+        params = effective_params(own, self.engine.status.info.get("sampling_defaults") or {})
+        messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
+        return {"messages": messages, "trim": True, "max_tokens": params["max_tokens"]}
+
     # -- what reply jobs ask for ------------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
@@ -266,21 +276,14 @@ class ChatService:
     async def _check_room(self, session_id: str | None, parent_id: str | None, text: str) -> None:
         if self.engine.status.state != "ready":
             return
-        messages, own = [], {}
-        if session_id is not None:
-            messages = await self.history(session_id, parent_id)
-            own = (await self._read(self.store.session, session_id)).params
-        question = {"role": "user", "content": text, "token_ids": None}
-        await check_room(self.engine, [*messages, question], self._reply_limit(own))
+        question = await self.question(session_id, parent_id, text)
+        await check_room(self.engine, question["messages"], question["max_tokens"])
 
     async def _check_system_prompt(self, text: str | None) -> None:
         """Say at once that a system prompt leaves no room for any message."""
         if text and self.engine.status.state == "ready":
             messages = [{"role": "system", "content": text}, {"role": "user", "content": ""}]
             await check_room(self.engine, messages)
-
-    def _reply_limit(self, own_params: dict[str, Any]) -> int | None:
-        return effective_params(own_params, self.engine.status.info.get("sampling_defaults") or {})["max_tokens"]
 
     async def _send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
         above = self._jobs.get(parent_id or "")

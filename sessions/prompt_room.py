@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from ..engine.errors import EngineError, RequestError
+from ..engine.errors import ContextLengthError, EngineError
 
 ANSWER_S = 1.0
 """The engine answers between two steps; a message waits no longer than this for the answer."""
@@ -24,7 +24,7 @@ async def check_room(engine: Any, messages: list[dict[str, Any]], max_tokens: in
         max_tokens: the reply's limit.
 
     Raises:
-        RequestError: naming the prompt's length and the limit it breaks, in tokens.
+        ContextLengthError: naming the prompt's length and the limit it breaks, in tokens.
     """
     info = engine.status.info
     if engine.status.state != "ready" or not info.get("max_model_len"):
@@ -44,4 +44,4 @@ def _refuse(num_tokens: int, info: dict[str, Any], *, has_history: bool) -> None
         limit = f"the KV pool holds {pool:,}"
     else:
         return
-    raise RequestError(f"The prompt has {num_tokens:,} tokens, but {limit}. {advice}")
+    raise ContextLengthError(f"The prompt has {num_tokens:,} tokens, but {limit}. {advice}")

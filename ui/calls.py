@@ -145,8 +145,6 @@ async def kv(connection: Connection, frame: View) -> None:
 async def probe(connection: Connection, frame: View) -> View:
     """What a message would find cached if it were sent now."""
     hub = connection.hub
-    session_id = frame["session"]
-    messages = await hub.service.history(session_id, frame.get("parent")) if session_id else []
-    messages.append({"role": "user", "content": frame["text"], "token_ids": None})
-    found = await hub.client.probe(messages=messages)
+    session_id = frame["session"] or None
+    found = await hub.client.probe(**await hub.service.question(session_id, frame.get("parent"), frame["text"]))
     return {**found, "max_model_len": hub.client.status.info.get("max_model_len", 0)}

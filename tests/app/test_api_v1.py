@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pagedchat.engine.errors import EngineError, RequestError
+from pagedchat.engine.errors import ContextLengthError, EngineError, RequestError
 from support.api_server import ApiServer, api_server
 from support.fake_client import END, HEADERS, FakeEngineClient
 
@@ -301,6 +301,8 @@ def test_what_the_engine_refuses_is_told_in_its_words_also_when_streaming(
     for stream in (False, True):
         engine.refuse = RequestError("The prompt has 9 tokens, and 4 fit.")
         assert refused(server, CHAT, messages=HI, stream=stream)["message"] == "The prompt has 9 tokens, and 4 fit."
+        engine.refuse = ContextLengthError("The prompt has 9 tokens, but the context holds 4 with the reply.")
+        assert refused(server, CHAT, messages=HI, stream=stream)["code"] == "context_length_exceeded"
         engine.refuse = EngineError("The engine stopped.")
         assert refused(server, CHAT, 503, messages=HI, stream=stream)["type"] == "server_error"
         engine.refuse = KeyError("a secret")  # type: ignore[assignment]
@@ -317,6 +319,15 @@ def test_a_model_that_loads_is_answered_with_503(server: ApiServer, engine: Fake
         assert server.http.get("/v1/models").status_code == 503
     finally:
         engine.set_status("ready")
+
+
+def test_variables_for_the_chat_template_are_passed_on_and_chats_are_never_trimmed(
+    server: ApiServer, engine: FakeEngineClient
+) -> None:
+    for given, sent in ((None, {}), ({"enable_thinking": False}, {"enable_thinking": False})):
+        server.http.post(CHAT, json={"messages": HI, "chat_template_kwargs": given})
+        assert (engine.requests[-1].template_args, engine.requests[-1].trim) == (sent, False)
+    assert refused(server, CHAT, messages=HI, chat_template_kwargs="x")["param"] == "chat_template_kwargs"
 
 
 # -- streams ---------------------------------------------------------------------------------------------------------

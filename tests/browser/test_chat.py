@@ -296,3 +296,24 @@ def test_a_reply_begins_at_its_top_whatever_it_begins_with(chat: PageDriver, ser
     server.client.replies = (text,)
     top = "(message) => message.querySelector('.md').getBoundingClientRect().top - message.getBoundingClientRect().top"
     assert chat.ask("Go").evaluate(top) == 0
+
+
+def test_a_line_shows_where_a_chat_that_outgrew_the_context_is_cut(
+    chat: PageDriver, server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(server.client._info, "max_model_len", 500)
+    server.client.replies = ("r" * 60,)
+    for number in range(3):
+        chat.ask(f"Question number {number}, {'q' * 40}")
+    expect(chat.test_id("context-cut")).to_have_count(0)
+    last = chat.ask(f"Question number 3, {'q' * 40}")
+    cut = chat.test_id("context-cut")
+    expect(cut).to_have_text("2 earlier messages no longer fit into the context; the model does not see them.")
+    expect(last.get_by_test_id("left-out")).to_have_text("2 earlier left out")
+    below = cut.locator("xpath=following-sibling::*[1]")
+    expect(below).to_contain_text("Question number 1")
+    assert len(chat.texts()) == 8
+    chat.test_id("composer").fill("one more")
+    expect(chat.page.locator(".probe .cost")).to_contain_text("earlier messages left out")
+    chat.page.reload()
+    expect(cut).to_contain_text("2 earlier messages")

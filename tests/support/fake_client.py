@@ -323,10 +323,12 @@ class FakeEngineClient:
         prompt: str | None = None,
         messages: list[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
+        template_args: dict[str, Any] | None = None,
         trim: bool = False,
         max_tokens: int | None = None,
         salt: str = "",
     ) -> dict[str, Any]:
+        built = None
         if messages is not None:
             built = self._build_messages(messages, add_generation_prompt, "", trim, max_tokens)
             token_ids = built.prompt_token_ids
@@ -338,6 +340,7 @@ class FakeEngineClient:
             "cached_tokens": cached,
             "to_compute": len(ids) - cached,
             "first_difference": difference,
+            **({} if built is None else {"left_out_messages": built.left_out_messages, "kept_from": built.kept_from}),
         }
 
     async def reset_cache(self) -> None:

@@ -2,6 +2,7 @@
 
 import { byId, h, icon } from "./dom.js";
 import { logo } from "./sidebar.js";
+import { plural } from "./format.js";
 import { Message } from "./message.js";
 
 const NEAR_END = 60;
@@ -24,6 +25,7 @@ export class Chat {
     this.top = 0;
     this.older = h("button.older", { type: "button", onclick: () => act.older() }, "Show earlier messages");
     this.system = h("button.system", { type: "button", onclick: () => act.system(), title: "Edit the system prompt" });
+    this.cut = h("div.cut", { role: "note", "data-testid": "context-cut" });
     this.empty = this.#emptyState();
     this.jump = h("button.jump", { type: "button", "aria-label": "Jump to the end", hidden: true,
       onclick: () => this.toEnd() }, icon("down"));
@@ -42,6 +44,7 @@ export class Chat {
     const elements = ids.map((id) => this.items.get(id).element);
     const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty])];
     this.#place(wanted);
+    this.#markCut();
     ids.forEach((id, index) => this.items.get(id).setLast(index === ids.length - 1));
     for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
     if (fresh) this.atEnd = true;
@@ -51,8 +54,10 @@ export class Chat {
 
   put(view) {
     const known = this.items.get(view.id);
-    if (known) known.update(view);
-    else this.items.set(view.id, new Message(view, this.act));
+    if (known) {
+      known.update(view);
+      if (view.generation) this.#markCut();
+    } else this.items.set(view.id, new Message(view, this.act));
   }
 
   get last() {
@@ -85,6 +90,16 @@ export class Chat {
       at.remove();
       at = next;
     }
+  }
+
+  /** A line above the first message that the last reply was given, where older ones did not fit into the context. */
+  #markCut() {
+    const made = this.ids.map((id) => this.items.get(id)?.view.generation).filter((one) => one?.kept_from).at(-1);
+    const first = made?.left_out ? this.items.get(made.kept_from)?.element : null;
+    if (!first?.isConnected) return this.cut.remove();
+    const words = `${plural(made.left_out, "earlier message")} no longer fit into the context; the model does not see them.`;
+    if (this.cut.textContent !== words) this.cut.textContent = words;
+    if (first.previousElementSibling !== this.cut) first.before(this.cut);
   }
 
   #stick() {

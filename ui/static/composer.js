@@ -1,7 +1,7 @@
 // Where the reader writes: drafts for each chat, Send or Stop, and what sending would cost.
 
 import { byId, debounced, h, icon } from "./dom.js";
-import { count } from "./format.js";
+import { count, plural } from "./format.js";
 
 const DRAFT = "pagedchat.draft.";
 const PROBE_PAUSE_MS = 350;
@@ -136,7 +136,9 @@ export class Composer {
     const parts = ["If you send this now: ", h("b", {}, `${count(found.cached_tokens)} cached`), ", ",
       h("b", {}, `${count(found.to_compute)} to compute`)];
     const left = found.max_model_len - found.prompt_tokens;
-    if (found.max_model_len) parts.push(left > 0 ? ` · ${count(left)} tokens left` : " · longer than the context");
+    const out = found.left_out_messages ?? 0;
+    if (out) parts.push(` · ${plural(out, "earlier message")} left out`);
+    else if (found.max_model_len) parts.push(left > 0 ? ` · ${count(left)} tokens left` : " · longer than the context");
     this.probe.replaceChildren(h("span.cost", {}, ...parts));
   }
 

@@ -118,6 +118,7 @@ export class Message {
     if (typeof made.ttft_s === "number") parts.push(h("span", {}, `first token ${seconds(made.ttft_s)}`));
     if (this.growing && this.rate) parts.push(h("span", {}, this.rate));
     else if (!this.growing && made.tokens_per_second) parts.push(h("span", {}, rate(made.tokens_per_second)));
+    if (made.left_out) parts.push(h("span", { "data-testid": "left-out" }, `${count(made.left_out)} earlier left out`));
     if (!parts.length) return null;
     return h("span.stats", { "data-testid": "reply-stats", title: details(made) }, ...parts);
   }
@@ -177,6 +178,7 @@ function details(made) {
   if (typeof made.blocks_new === "number") {
     lines.push(`blocks: ${made.blocks_new} new, ${made.blocks_shared} shared, ${made.blocks_copied} copied`);
   }
+  if (made.note) lines.push(made.note);
   if (made.preemptions) lines.push(plural(made.preemptions, "preemption"));
   return lines.join("\n");
 }
