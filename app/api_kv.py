@@ -17,6 +17,8 @@ from .api_v1_request import chat_request, check_model, prompts
 from .kv_events import EventFollower
 from .streaming import StreamingAnswer
 
+LONGEST_PIN_NAME = 100
+
 BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
 
 
@@ -66,6 +68,28 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
                 raise ApiError(409, str(error)) from error
             raise
         return json_response({"reset": True})
+
+    @router.get("/pins")
+    async def pins() -> Response:
+        ready_info(client)
+        return json_response({"pins": (await client.stats())["pins"]})
+
+    @router.post("/pins")
+    async def pin(request: Request) -> Response:
+        body = await read_json(request)
+        check_model(body, ready_info(client)["model"])
+        name = text(body, "name")
+        if not name or len(name) > LONGEST_PIN_NAME:
+            raise ApiError(400, f"A pin needs a name of 1 to {LONGEST_PIN_NAME} characters.", param="name")
+        await client.pin(name, **_probed(body), salt=text(body, "cache_salt"))
+        return json_response({"pins": (await client.stats())["pins"]})
+
+    @router.delete("/pins/{name}")
+    async def unpin(name: str) -> Response:
+        ready_info(client)
+        if not await client.unpin(name):
+            raise ApiError(404, f"Nothing is pinned under the name {name[:60]!r}.", param="name")
+        return json_response({"pins": (await client.stats())["pins"]})
 
     @router.get("/events")
     async def events(request: Request) -> Response:

@@ -245,6 +245,28 @@ class EngineClient:
         """
         await self._call("reset_cache")
 
+    async def pin(
+        self,
+        name: str,
+        token_ids: list[int] | None = None,
+        *,
+        prompt: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        salt: str = "",
+    ) -> None:
+        """Keep a prefix in the cache whatever else needs room, in the place of one that had the name; it is computed
+        first if it is not there. Of ``messages``, what every chat that begins with them has in common is pinned.
+        `stats` lists the pins and their cost.
+
+        Raises:
+            RequestError: all pins together would take too much of the pool.
+        """
+        await self._call("pin", name, {"prompt_token_ids": token_ids, "prompt": prompt, "messages": messages}, salt)
+
+    async def unpin(self, name: str) -> bool:
+        """Let a prefix be evicted again; False if no pin has the name."""
+        return await self._call("unpin", name)
+
     async def tokenize(self, text: str) -> list[int]:
         """Ids of a text, special tokens not recognised."""
         return await self._call("tokenize", text)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .computed_before import MissReason
 from .context_policy import build_to_fit, room_for
 from .generate_request import GenerateRequest, RequestStarted
 from .prompt import BuiltPrompt, PromptMessage
+from .scheduler import common_prefix
 
 
 class Prompting:
@@ -35,6 +37,21 @@ class Prompting:
             assert request.prompt is not None
             ids = self._engine.tokenizer.encode_prompt(request.prompt)
         return RequestStarted(request.request_id, ids)
+
+    def beginning(self, request: GenerateRequest) -> list[int]:
+        """The ids that every chat which begins with the request's messages begins with: what is worth pinning.
+
+        Raises:
+            ChatTemplateError: as ``start``.
+        """
+        messages = request.messages
+        if messages is None:
+            return self.start(request).prompt_token_ids
+        first, second = (
+            self.start(replace(request, messages=[*messages, {"role": "user", "content": text}])).prompt_token_ids
+            for text in ("A", "1")
+        )
+        return first[: common_prefix(first, second, len(first))]
 
     def probe(self, request: GenerateRequest) -> dict[str, Any]:
         """What a request would find cached if it were sent now, and where and why the rest begins.

@@ -71,6 +71,8 @@ class WorkerLoop:
             "events_since": self._events_since,
             "stats": engine.stats,
             "info": engine.info,
+            "pin": self._pin,
+            "unpin": lambda name: engine.unpin(name),
         }
 
     def run(self) -> None:
@@ -149,6 +151,9 @@ class WorkerLoop:
     def _reset_cache(self) -> None:
         if not self._engine.reset_cache():
             raise EngineError("The cache cannot be emptied while replies hold blocks; stop them or wait for their end.")
+
+    def _pin(self, name: str, source: dict[str, Any], salt: str) -> None:
+        self._engine.pin(name, self._prompting.beginning(wire.source_from_wire(source)), salt)
 
     def _snapshot(self) -> dict[str, Any]:
         snapshot = self._engine.snapshot()

@@ -80,6 +80,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         add_generation_prompt=not continues,
         trim=True,
         labels={"session": reply.session_id, "message": reply.id},
+        lane=reply.session_id,
     )
     generation = Generation(
         reply.id,

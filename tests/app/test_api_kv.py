@@ -123,6 +123,33 @@ def test_a_reset_that_an_engine_cannot_do_for_another_reason_is_no_conflict(
     assert server.http.post("/api/kv/reset").status_code == 503
 
 
+def test_pins_are_made_listed_with_their_cost_and_let_go(server: ApiServer) -> None:
+    assert server.http.get("/api/kv/pins").json() == {"pins": []}
+    pinned = server.http.post("/api/kv/pins", json={"name": "my system", "prompt": "x" * 20})
+    assert pinned.json() == {"pins": [{"name": "my system", "num_tokens": 20, "blocks": 2}]}
+    assert server.http.get("/api/kv/pins").json() == pinned.json()
+    assert server.http.delete("/api/kv/pins/my%20system").json() == {"pins": []}
+    assert server.http.delete("/api/kv/pins/my%20system").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"prompt": "x"}, 400, "name"),
+        ({"name": "", "prompt": "x"}, 400, "name"),
+        ({"name": ["a"], "prompt": "x"}, 400, "name"),
+        ({"name": "a" * 101, "prompt": "x"}, 400, "name"),
+        ({"name": "a"}, 400, "prompt"),
+        ({"name": "a", "prompt": "x" * 5000}, 400, None),
+        ({"name": "a", "prompt": "x", "model": "other"}, 404, "model"),
+    ],
+)
+def test_a_pin_without_sense_is_refused(server: ApiServer, body: dict[str, Any], status: int, param: str) -> None:
+    answer = server.http.post("/api/kv/pins", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
+    assert server.http.get("/api/kv/pins").json() == {"pins": []}
+
+
 def test_events_follow_a_snapshot_without_gap_or_repetition(server: ApiServer) -> None:
     ask(server)
     start = server.http.get("/api/kv/snapshot").json()["seq"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import queue
 import random
+from typing import Any
 
 import pytest
 
+from pagedchat.engine.config import EngineConfig
+from pagedchat.engine.engine import Engine
 from pagedchat.engine.errors import RequestError
+from pagedchat.engine.prompt import PromptBuilder, PromptMessage
 from pagedchat.engine.sampling_params import SamplingParams
-from support.paged_model import cold, drain, make_engine, run
+from pagedchat.engine.worker_loop import WorkerLoop
+from support.paged_model import PagedModel, cold, drain, make_engine, run
+from support.tiny_tokenizers import sentencepiece_tokenizer
 
 B = 4
 
@@ -115,3 +122,30 @@ def test_pinning_again_while_it_is_computed_starts_anew():
     assert engine.stats()["pins"] == [{"name": "system", "num_tokens": 21, "blocks": 6}]
     engine.add_request("a", [*system, 7, 8], SamplingParams(temperature=0, max_tokens=3))
     assert drain(engine)[1]["a"].metrics.cached_tokens == 21  # type: ignore[union-attr]
+
+
+def test_a_chats_beginning_is_pinned_without_the_header_of_a_reply():
+    tokenizer = sentencepiece_tokenizer()
+    engine = Engine(
+        EngineConfig("scripted", block_size=4),
+        runner=PagedModel(64, 4),  # type: ignore[arg-type]
+        tokenizer=tokenizer,
+        prompt_builder=PromptBuilder(tokenizer),
+        num_blocks=64,
+    )
+    sent: list[dict[str, Any]] = []
+    commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    loop = WorkerLoop(engine, commands, sent.append)
+    source = {"messages": [{"role": "system", "content": "Be kind."}]}
+    commands.put({"op": "call", "call": 1, "method": "pin", "args": ["kind", source, ""]})
+    loop.turn()
+    while engine.has_unfinished():
+        loop.turn()
+    assert [message for message in sent if message["type"] == "reply"] == [{"type": "reply", "call": 1, "value": None}]
+    (pin,) = engine.stats()["pins"]
+    assert pin["blocks"] > 0
+    for text in ("Hello", "What else?"):
+        chat = PromptBuilder(tokenizer).build([PromptMessage("system", "Be kind."), PromptMessage("user", text)])
+        begins = tokenizer.decode(chat.token_ids[: pin["num_tokens"]])
+        assert "Be kind." in begins and text not in begins
+        assert engine.probe(chat.token_ids)["cached_tokens"] >= pin["num_tokens"]

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from pagedchat.engine.context_policy import build_to_fit, room_for
-from pagedchat.engine.errors import EngineError, PagedChatError
+from pagedchat.engine.errors import EngineError, PagedChatError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.prompt import BuiltPrompt, PromptMessage
 from pagedchat.engine.status import EngineStatus
@@ -64,6 +64,7 @@ class FakeEngineClient:
         self._info = {**INFO, **(info or {})}
         self.block_size: int = self._info["block_size"]
         self._fed: list[list[int]] = []
+        self.pins: dict[str, dict[str, Any]] = {}
         self._live: dict[str, tuple[GenerateRequest, list[int]]] = {}
         self._ends: dict[str, tuple[str, str | None]] = {}
         self._status = EngineStatus("ready", None, "", self._info) if ready else EngineStatus()
@@ -348,6 +349,15 @@ class FakeEngineClient:
             raise EngineError("The cache cannot be reset while requests hold blocks.")
         self._fed.clear()
 
+    async def pin(self, name: str, token_ids=None, *, prompt=None, messages=None, salt: str = "") -> None:
+        ids = token_ids if token_ids is not None else list((prompt or str(messages)).encode())
+        if len(ids) > 1000:
+            raise RequestError("Pinning this prefix takes too many blocks.")
+        self.pins[name] = {"name": name, "num_tokens": len(ids), "blocks": -(-len(ids) // self.block_size)}
+
+    async def unpin(self, name: str) -> bool:
+        return self.pins.pop(name, None) is not None
+
     async def tokenize(self, text: str) -> list[int]:
         return list(text.encode())
 
@@ -360,7 +370,7 @@ class FakeEngineClient:
         return self._info
 
     async def stats(self) -> dict[str, Any]:
-        return {"running": len(self._live), "waiting": 0}
+        return {"running": len(self._live), "waiting": 0, "pins": list(self.pins.values())}
 
 
 def _built(messages: Sequence[PromptMessage], add_header: bool) -> BuiltPrompt:
