@@ -252,6 +252,7 @@ class EngineClient:
         *,
         prompt: str | None = None,
         messages: list[dict[str, Any]] | None = None,
+        template_args: dict[str, Any] | None = None,
         salt: str = "",
     ) -> None:
         """Keep a prefix in the cache whatever else needs room, in the place of one that had the name; it is computed
@@ -261,7 +262,13 @@ class EngineClient:
         Raises:
             RequestError: all pins together would take too much of the pool.
         """
-        await self._call("pin", name, {"prompt_token_ids": token_ids, "prompt": prompt, "messages": messages}, salt)
+        source = {
+            "prompt_token_ids": token_ids,
+            "prompt": prompt,
+            "messages": messages,
+            "template_args": template_args or {},
+        }
+        await self._call("pin", name, source, salt)
 
     async def unpin(self, name: str) -> bool:
         """Let a prefix be evicted again; False if no pin has the name."""

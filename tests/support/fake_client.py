@@ -349,7 +349,9 @@ class FakeEngineClient:
             raise EngineError("The cache cannot be reset while requests hold blocks.")
         self._fed.clear()
 
-    async def pin(self, name: str, token_ids=None, *, prompt=None, messages=None, salt: str = "") -> None:
+    async def pin(
+        self, name: str, token_ids=None, *, prompt=None, messages=None, template_args=None, salt: str = ""
+    ) -> None:
         ids = token_ids if token_ids is not None else list((prompt or str(messages)).encode())
         if len(ids) > 1000:
             raise RequestError("Pinning this prefix takes too many blocks.")
