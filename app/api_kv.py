@@ -69,6 +69,11 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
             raise
         return json_response({"reset": True})
 
+    @router.get("/requests")
+    async def requests() -> Response:
+        ready_info(client)
+        return json_response({"requests": await client.list_requests()})
+
     @router.get("/pins")
     async def pins() -> Response:
         ready_info(client)

@@ -213,6 +213,7 @@ class EngineClient:
         messages: list[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         template_args: dict[str, Any] | None = None,
+        begun_at: str | None = None,
         trim: bool = False,
         max_tokens: int | None = None,
         salt: str = "",
@@ -221,7 +222,7 @@ class EngineClient:
         what ``Prompting.probe`` says.
 
         Args:
-            template_args, trim, max_tokens: as the request would have them; what would be left out is told too.
+            template_args, begun_at, trim, max_tokens: as the request would have them.
 
         Raises:
             RequestError: with ``trim``, if the prompt can never be served.
@@ -232,6 +233,7 @@ class EngineClient:
             "messages": messages,
             "add_generation_prompt": add_generation_prompt,
             "template_args": template_args or {},
+            "begun_at": begun_at,
             "trim": trim,
             "max_tokens": max_tokens,
         }
@@ -278,14 +280,20 @@ class EngineClient:
         """Ids of a text, special tokens not recognised."""
         return await self._call("tokenize", text)
 
-    async def build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> RequestStarted:
+    async def build_prompt(
+        self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, begun_at: str | None = None
+    ) -> RequestStarted:
         """The ids that ``messages`` would be sent as."""
-        source = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+        source = {"messages": messages, "add_generation_prompt": add_generation_prompt, "begun_at": begun_at}
         return RequestStarted(**await self._call("build_prompt", source))
 
     async def stats(self) -> dict[str, Any]:
         """Counters of the engine."""
         return await self._call("stats")
+
+    async def list_requests(self) -> list[dict[str, Any]]:
+        """Live requests and the newest that have ended: state, timings, and a timeline of what happened when."""
+        return await self._call("requests")
 
     async def refresh_info(self) -> dict[str, Any]:
         """Facts about the engine as of now; the status carries them too."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .computed_before import ComputedBefore, MissReason
+from .computed_before import ComputedBefore
 from .config import EngineConfig
 from .errors import OUT_OF_MEMORY, ContextLengthError, EngineError, RequestError, is_out_of_memory
-from .inspect import branch_rows, pool_snapshot
+from .inspection import EngineInspection
 from .kv_cache_manager import KVCacheManager
 from .pins import PinnedPrefixes
 from .reply import Reply
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .tokenizer import Tokenizer
 
 
-class Engine:
+class Engine(EngineInspection):
     """A model with its KV pool, scheduler and sampler.
 
     Args:
@@ -52,8 +52,9 @@ class Engine:
         num_blocks: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__()
         self.config = config
-        self._model_info: dict[str, Any] = {}
+        self._model_info = {}
         if runner is None:
             from .loading import load_model  # the only part that needs torch
 
@@ -81,7 +82,7 @@ class Engine:
             clock=clock,
         )
         self._clock = clock
-        self._replies: dict[str, Reply] = {}
+        self._replies = {}
         self._samples: dict[str, Samples] = {}
         self._pinning: dict[str, str] = {}
         self._ended: list[RequestOutput] = []
@@ -245,6 +246,7 @@ class Engine:
         output.metrics = request.metrics
         output.history_ids = reply.history_ids()
         request.note("finished", self._clock(), reason)
+        self._note_end(request)
         self.counters.note_finish(request)
         self._leave_samples(request, output, reason)
         return output
@@ -344,32 +346,6 @@ class Engine:
         self._pinning = {one: name for one, name in self._pinning.items() if one in self._replies}
         return others
 
-    # -- looking inside -----------------------------------------------------------------------------------------
-
-    def snapshot(self) -> dict[str, Any]:
-        """The pool as it is between two steps: every block, every live table, and whether the books balance."""
-        return pool_snapshot(self.kv, self._requests())
-
-    def branch(self, token_ids: Sequence[int], salt: str = "") -> list[dict[str, Any]]:
-        """Where the KV of these tokens lies: one row a logical block. Changes no recency."""
-        return branch_rows(self.kv, token_ids, salt, self._requests())
-
-    def probe(self, token_ids: Sequence[int], salt: str = "") -> dict[str, Any]:
-        """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found, and
-        ``reason`` says why (see `computed_before`)."""
-        found = self.kv.match(token_ids, salt).num_tokens(self.kv.block_size)
-        cached = max(0, min(found, len(token_ids) - 1))
-        return {
-            "prompt_tokens": len(token_ids),
-            "cached_tokens": cached,
-            "to_compute": len(token_ids) - cached,
-            "first_difference": found if found < len(token_ids) else None,
-            "reason": self._miss_reason(token_ids, salt, found) if found < len(token_ids) else None,
-        }
-
-    def _miss_reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
-        return self.computed_before.reason(token_ids, salt, found) if self.kv.enable_caching else "caching_off"
-
     def reset_cache(self) -> bool:
         """Forget all cached blocks; False while blocks are in use."""
         done = self.kv.reset()
@@ -377,43 +353,3 @@ class Engine:
             self.computed_before.forget()
             self.pins.clear()
         return done
-
-    def events_since(self, seq: int) -> list[dict[str, Any]] | None:
-        """KV events after ``seq``; None when they are no longer kept."""
-        return self.kv.events.since(seq)
-
-    def drain_events(self) -> list[dict[str, Any]]:
-        """KV events since the last call."""
-        return self.kv.events.drain()
-
-    def info(self) -> dict[str, Any]:
-        """What runs here: model, device, kernels and sizes."""
-        builder = self.prompt_builder
-        return {
-            "block_size": self.kv.block_size,
-            "num_blocks": self.kv.pool.num_blocks,
-            "max_model_len": self.max_model_len,
-            "max_num_seqs": self.config.max_num_seqs,
-            "prefix_caching": self.config.enable_prefix_caching,
-            "default_system_prompt": builder.default_system_prompt if builder else None,
-            "warnings": list(self.tokenizer.warnings),
-            **self._model_info,
-            **self.runner.describe(),
-        }
-
-    def stats(self) -> dict[str, Any]:
-        """Counters and gauges."""
-        return {
-            **self.counters.to_dict(),
-            "preemptions": self.scheduler.num_preemptions,
-            "running": len(self.scheduler.running),
-            "waiting": len(self.scheduler.waiting),
-            "pending": len(self.scheduler.pending),
-            "blocks_free": self.kv.pool.num_free,
-            "blocks_cached": self.kv.pool.num_cached,
-            "blocks_active": self.kv.pool.num_active,
-            "pins": self.pins.rows(),
-        }
-
-    def _requests(self) -> list[Request]:
-        return [reply.request for reply in self._replies.values()]

@@ -70,6 +70,7 @@ class WorkerLoop:
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,
             "stats": engine.stats,
+            "requests": lambda: engine.requests(),
             "info": engine.info,
             "pin": self._pin,
             "unpin": lambda name: engine.unpin(name),

@@ -123,6 +123,15 @@ def test_a_reset_that_an_engine_cannot_do_for_another_reason_is_no_conflict(
     assert server.http.post("/api/kv/reset").status_code == 503
 
 
+def test_requests_are_listed(server: ApiServer) -> None:
+    assert server.http.get("/api/kv/requests").json() == {"requests": []}
+    server.engine.delay_s = 0.05
+    with server.http.stream("POST", "/v1/completions", json={"prompt": "a", "stream": True}) as answer:
+        next(answer.iter_lines())
+        (one,) = server.http.get("/api/kv/requests").json()["requests"]
+        assert one["state"] == "running"
+
+
 def test_pins_are_made_listed_with_their_cost_and_let_go(server: ApiServer) -> None:
     assert server.http.get("/api/kv/pins").json() == {"pins": []}
     pinned = server.http.post("/api/kv/pins", json={"name": "my system", "prompt": "x" * 20})

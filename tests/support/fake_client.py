@@ -325,6 +325,7 @@ class FakeEngineClient:
         messages: list[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         template_args: dict[str, Any] | None = None,
+        begun_at: str | None = None,
         trim: bool = False,
         max_tokens: int | None = None,
         salt: str = "",
@@ -363,13 +364,18 @@ class FakeEngineClient:
     async def tokenize(self, text: str) -> list[int]:
         return list(text.encode())
 
-    async def build_prompt(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> RequestStarted:
+    async def build_prompt(
+        self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, begun_at: str | None = None
+    ) -> RequestStarted:
         return self._build_messages(messages, add_generation_prompt, "")
 
     async def refresh_info(self) -> dict[str, Any]:
         if self._status.state != "ready":
             raise EngineError("The engine is not ready.")
         return self._info
+
+    async def list_requests(self) -> list[dict[str, Any]]:
+        return [{"request_id": name, "state": "running", "timeline": []} for name in self._live]
 
     async def stats(self) -> dict[str, Any]:
         return {"running": len(self._live), "waiting": 0, "pins": list(self.pins.values())}

@@ -1,0 +1,132 @@
+"""What an engine tells of itself: the pool, where KV lies, what a prompt would find, requests and counters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from .inspect import branch_rows, pool_snapshot
+
+if TYPE_CHECKING:
+    from .computed_before import ComputedBefore, MissReason
+    from .config import EngineConfig
+    from .kv_cache_manager import KVCacheManager
+    from .pins import PinnedPrefixes
+    from .prompt import PromptBuilder
+    from .reply import Reply
+    from .request import Request
+    from .runner import ModelRunner
+    from .scheduler import Scheduler
+    from .stats import EngineStats
+    from .tokenizer import Tokenizer
+
+REMEMBERED_REQUESTS = 200
+
+
+class EngineInspection:
+    """The part of `Engine` that only looks; nothing here changes what the engine does next, recency included."""
+
+    config: EngineConfig
+    runner: ModelRunner
+    tokenizer: Tokenizer
+    prompt_builder: PromptBuilder | None
+    kv: KVCacheManager
+    scheduler: Scheduler
+    pins: PinnedPrefixes
+    counters: EngineStats
+    computed_before: ComputedBefore
+    max_model_len: int
+    _model_info: dict[str, Any]
+    _replies: dict[str, Reply]
+
+    def __init__(self) -> None:
+        self._recent: deque[dict[str, Any]] = deque(maxlen=REMEMBERED_REQUESTS)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The pool as it is between two steps: every block, every live table, and whether the books balance."""
+        return pool_snapshot(self.kv, self._requests())
+
+    def branch(self, token_ids: Sequence[int], salt: str = "") -> list[dict[str, Any]]:
+        """Where the KV of these tokens lies: one row a logical block."""
+        return branch_rows(self.kv, token_ids, salt, self._requests())
+
+    def probe(self, token_ids: Sequence[int], salt: str = "") -> dict[str, Any]:
+        """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found, and
+        ``reason`` says why (see `computed_before`)."""
+        found = self.kv.match(token_ids, salt).num_tokens(self.kv.block_size)
+        cached = max(0, min(found, len(token_ids) - 1))
+        return {
+            "prompt_tokens": len(token_ids),
+            "cached_tokens": cached,
+            "to_compute": len(token_ids) - cached,
+            "first_difference": found if found < len(token_ids) else None,
+            "reason": self._miss_reason(token_ids, salt, found) if found < len(token_ids) else None,
+        }
+
+    def _miss_reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
+        return self.computed_before.reason(token_ids, salt, found) if self.kv.enable_caching else "caching_off"
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Live requests and the newest that have ended, oldest first: what each is, has, and went through when."""
+        return [*self._recent, *(self._request_row(request) for request in self._requests())]
+
+    def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        """KV events after ``seq``; None when they are no longer kept."""
+        return self.kv.events.since(seq)
+
+    def drain_events(self) -> list[dict[str, Any]]:
+        """KV events since the last call."""
+        return self.kv.events.drain()
+
+    def info(self) -> dict[str, Any]:
+        """What runs here: model, device, kernels and sizes."""
+        builder = self.prompt_builder
+        return {
+            "block_size": self.kv.block_size,
+            "num_blocks": self.kv.pool.num_blocks,
+            "kv_groups": list(self.kv.windows),
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self.config.max_num_seqs,
+            "prefix_caching": self.config.enable_prefix_caching,
+            "default_system_prompt": builder.default_system_prompt if builder else None,
+            "warnings": list(self.tokenizer.warnings),
+            **self._model_info,
+            **self.runner.describe(),
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """Counters and gauges."""
+        pool = self.kv.pool
+        return {
+            **self.counters.to_dict(),
+            "preemptions": self.scheduler.num_preemptions,
+            "running": len(self.scheduler.running),
+            "waiting": len(self.scheduler.waiting),
+            "pending": len(self.scheduler.pending),
+            "blocks_free": pool.num_free,
+            "blocks_cached": pool.num_cached,
+            "blocks_active": pool.num_active,
+            "pins": self.pins.rows(),
+        }
+
+    def _requests(self) -> list[Request]:
+        return [reply.request for reply in self._replies.values()]
+
+    def _note_end(self, request: Request) -> None:
+        self._recent.append(self._request_row(request))
+
+    def _request_row(self, request: Request) -> dict[str, Any]:
+        metrics = asdict(request.metrics)
+        return {
+            "request_id": request.request_id,
+            "labels": request.labels,
+            "state": request.state.value,
+            "priority": request.priority,
+            "pending_on": request.pending_on.request_id if request.pending_on else None,
+            "num_tokens": request.num_tokens,
+            "num_computed": request.num_computed,
+            "timeline": metrics.pop("timeline"),
+            "metrics": metrics,
+        }
