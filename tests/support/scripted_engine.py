@@ -37,6 +37,8 @@ class ByteTokenizer:
 class BytePromptBuilder:
     """A message is its role's first letter, its bytes and END; remembers what it was told to."""
 
+    writes_dates = False
+
     def __init__(self) -> None:
         self.remembered: list[tuple[list[int], str]] = []
 
@@ -91,7 +93,7 @@ class ScriptedEngine:
             "kernels": "none",
             "reason": "a test",
             "block_size": self.config.block_size,
-            "num_blocks": 64,
+            "num_blocks": 256,
             "max_model_len": 4096,
             "sampling_defaults": {"temperature": 0.0},
             "stepped": self.steps > 0,
@@ -181,7 +183,7 @@ class ScriptedEngine:
         return [event for event in self._events if event["seq"] > seq]
 
     def snapshot(self) -> dict[str, Any]:
-        return {"seq": len(self._events), "num_blocks": 64, "active": len(self._running), "free": 64}
+        return {"seq": len(self._events), "num_blocks": 256, "active": len(self._running), "free": 64}
 
     def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         return [{"logical": 0, "num_tokens": len(token_ids)}]
