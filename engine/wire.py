@@ -147,10 +147,12 @@ def _logprobs_from_wire(fields: list[Any]) -> TokenLogprobs:
 
 
 def error_to_wire(error: BaseException) -> dict[str, str]:
-    """Errors of ours keep text and public class; of others only a sentence crosses, the rest belongs in the log."""
+    """Errors of ours keep text, public class and the field to blame; of others only a sentence crosses, the rest
+    belongs in the log."""
     if isinstance(error, PagedChatError):
         public = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-        return {"kind": public.__name__, "text": str(error)}
+        param = error.param if isinstance(error, RequestError) else None
+        return {"kind": public.__name__, "text": str(error), **({"param": param} if param else {})}
     if errors.is_out_of_memory(error):
         return {"kind": INTERNAL, "text": errors.OUT_OF_MEMORY}
     return {"kind": INTERNAL, "text": f"The engine met an internal error ({type(error).__name__}); its log says more."}
@@ -161,4 +163,4 @@ def error_from_wire(fields: dict[str, str]) -> PagedChatError:
     kind = getattr(errors, fields["kind"], None)
     if not (isinstance(kind, type) and issubclass(kind, PagedChatError)):
         kind = errors.EngineError
-    return kind(fields["text"])
+    return kind(fields["text"], fields.get("param")) if issubclass(kind, RequestError) else kind(fields["text"])

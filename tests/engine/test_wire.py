@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pagedchat.engine import wire
 from pagedchat.engine.errors import EngineError, ModelFileError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.sampling_params import SamplingParams
-from pagedchat.engine.types import RequestMetrics, RequestOutput
+from pagedchat.engine.types import RequestMetrics, RequestOutput, TokenLogprob, TokenLogprobs
+
+ODD = bytes(range(256))
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -33,6 +37,8 @@ def test_an_unfinished_line_waits_for_its_end() -> None:
         RequestOutput("a", [1, 2], "", None, None, RequestMetrics(prompt_tokens=3, ttft_s=0.5)),
         RequestOutput("a", [], "né", "error", "A sentence.", None),
         RequestOutput("a", [2], "", "stop", None, RequestMetrics(cached_tokens=7, preemptions=1)),
+        RequestOutput("a", [3], "x", logprobs=[TokenLogprobs(3, -math.inf, 9, b"x", [TokenLogprob(4, -0.1, 1, ODD)])]),
+        RequestOutput("a", [3], prompt_logprobs=[None, TokenLogprobs(5, -2.5, 3, ODD)]),
     ],
 )
 def test_an_output_survives_the_way(output: RequestOutput) -> None:
@@ -42,7 +48,9 @@ def test_an_output_survives_the_way(output: RequestOutput) -> None:
 
 
 def test_a_request_survives_the_way() -> None:
-    params = SamplingParams(temperature=0.5, top_k=3, seed=2**62, stop=["\n", "end"], max_tokens=None)
+    controls = {"temperature": 0.5, "top_k": 3, "seed": 2**62, "stop": ["\n", "end"], "max_tokens": None}
+    more = {"logit_bias": {5: -1.5, 70_000: 100.0}, "stop_token_ids": [3], "logprobs": 0, "dry_multiplier": 0.8}
+    params = SamplingParams(**controls, **more)
     messages = [{"role": "user", "content": "line\nbreak \u2028 and \0", "token_ids": None}]
     request = GenerateRequest(params, messages=messages, labels={"session": "s"}, salt="x", priority=2)
     assert wire.request_from_wire(wire.decode(wire.encode(wire.request_to_wire(request)))) == request
@@ -70,6 +78,12 @@ def test_errors_of_ours_keep_class_and_text_and_others_tell_no_details() -> None
     assert type(error) is EngineError
     assert "secret" not in str(error)
     assert "KeyError" in str(error)
+
+
+def test_a_refusal_keeps_the_field_to_blame() -> None:
+    for error in (RequestError("n must be 1.", "n"), RequestError("No field.")):
+        got = wire.error_from_wire(wire.decode(wire.encode(wire.error_to_wire(error))))
+        assert isinstance(got, RequestError) and (str(got), got.param) == (str(error), error.param)
 
 
 def test_an_error_that_only_the_child_knows_arrives_as_the_public_one_it_is() -> None:
