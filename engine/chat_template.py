@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
+from .chat_date import DATE_NAMES
 from .template_sandbox import ChatTemplateError, Clock, TemplateSandbox, join_limited
 
 __all__ = ["CHATML", "PLAIN_TURNS", "ChatTemplate", "ChatTemplateError"]
@@ -40,7 +42,10 @@ class ChatTemplate:
 
     def with_variables(self, variables: Mapping[str, Any]) -> ChatTemplate:
         """The same template, given more variables (``enable_thinking``, say)."""
-        return ChatTemplate(self.source, {**self._variables, **variables})
+        _ = self._compiled  # shared by all copies
+        other = copy(self)
+        other._variables = {**self._variables, **variables}
+        return other
 
     def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = False) -> str:
         """Text of a chat.
@@ -62,6 +67,11 @@ class ChatTemplate:
             raise
         except Exception as error:  # whatever untrusted code may raise
             raise _as_template_error(error) from None
+
+    @property
+    def writes_dates(self) -> bool:
+        """Whether it asks for the date."""
+        return any(name in self.source for name in DATE_NAMES)
 
     @cached_property
     def literal_text(self) -> str:

@@ -21,6 +21,7 @@ class GenerateRequest:
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.
         template_args: more variables for the chat template, such as ``enable_thinking``.
+        begun_at: when the chat began (ISO 8601), which is the date that its template writes; today without.
         trim: leave out the oldest turns of ``messages`` if they do not fit into the context and the engine's
             ``context_policy`` allows it; see `context_policy`. Otherwise such a request is refused.
         remember: keep the ids of the reply by its text, for later histories that come without ids.
@@ -40,6 +41,7 @@ class GenerateRequest:
     messages: list[dict[str, Any]] | None = None
     add_generation_prompt: bool = True
     template_args: dict[str, Any] = field(default_factory=dict)
+    begun_at: str | None = None
     trim: bool = False
     remember: bool = False
     labels: dict[str, str] = field(default_factory=dict)

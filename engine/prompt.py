@@ -146,6 +146,11 @@ class PromptBuilder:
         ]
         return BuiltPrompt(token_ids, segments, ids.generation_ids, difference, note, rewritten)
 
+    @property
+    def writes_dates(self) -> bool:
+        """Whether the template asks for the date; see `chat_date`."""
+        return self._template.writes_dates
+
     def with_variables(self, variables: Mapping[str, Any]) -> PromptBuilder:
         """The same builder, whose template is given more variables (``enable_thinking``, say).
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from .chat_date import date_variables
 from .computed_before import MissReason
 from .context_policy import build_to_fit, room_for
 from .generate_request import GenerateRequest, RequestStarted
@@ -88,8 +89,11 @@ class Prompting:
         ]
 
         builder = self._engine.prompt_builder
-        if request.template_args:
-            builder = builder.with_variables(request.template_args)
+        variables = dict(request.template_args)
+        if builder.writes_dates:
+            variables = {**date_variables(request.begun_at), **variables}
+        if variables:
+            builder = builder.with_variables(variables)
 
         def build(part: Sequence[PromptMessage]) -> BuiltPrompt:
             return builder.build(part, continue_last=not request.add_generation_prompt)

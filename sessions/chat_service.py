@@ -190,15 +190,16 @@ class ChatService:
         if job is not None and job.prompt_tokens and job.message.session_id == session_id:
             return job.prompt_tokens + job.reply_tokens
         if last_id is not None and self.engine.status.state == "ready":
-            sent = sent_messages(await self.prompt_path(last_id))
+            path = await self.prompt_path(last_id)
+            sent = sent_messages(path)
             if sent is not None:
-                return await self._built(sent)
+                return await self._built(sent, path.session.created_at)
         return await self._read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
 
-    async def _built(self, messages: list[dict[str, Any]]) -> list[int]:
+    async def _built(self, messages: list[dict[str, Any]], begun_at: str) -> list[int]:
         """Token ids of a part of a branch; where its beginning was left out, only the prompt builder can tell them."""
         ends_in_reply = messages[-1]["role"] == "assistant"
-        built = await self.engine.build_prompt(messages, add_generation_prompt=not ends_in_reply)
+        built = await self.engine.build_prompt(messages, not ends_in_reply, begun_at)
         return built.prompt_token_ids[: len(built.prompt_token_ids) - len(built.generation_ids)]
 
     async def history(self, session_id: str, message_id: str | None) -> list[dict[str, Any]]:
@@ -208,13 +209,14 @@ class ChatService:
 
     async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
         """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``."""
-        messages, own = [], {}
+        messages, own, begun_at = [], {}, None
         if session_id is not None:
             messages = await self.history(session_id, parent_id)
-            own = (await self._read(self.store.session, session_id)).params
+            session = await self._read(self.store.session, session_id)
+            own, begun_at = session.params, session.created_at
         params = effective_params(own, self.engine.status.info.get("sampling_defaults") or {})
         messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
-        return {"messages": messages, "trim": True, "max_tokens": params["max_tokens"]}
+        return {"messages": messages, "begun_at": begun_at, "trim": True, "max_tokens": params["max_tokens"]}
 
     # -- what reply jobs ask for ------------------------------------------------------------------------------------
 

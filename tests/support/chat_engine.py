@@ -43,7 +43,7 @@ class ChatEngine:
             config, runner=self.model, tokenizer=self.tokenizer, prompt_builder=self.builder, num_blocks=num_blocks
         )  # type: ignore[arg-type]
         self.prompting = Prompting(self.engine)
-        self.end = self.tokenizer.token_id("<|im_end|>") or 0
+        self.end = self.tokenizer.token_id(self.builder._layout.turn_end() or "") or 0
 
     def request(self, messages: list[dict[str, Any]], **fields: Any) -> GenerateRequest:
         params = SamplingParams(temperature=0, max_tokens=fields.pop("max_tokens", 200))

@@ -73,6 +73,22 @@ QWEN3 = """{%- set ns = namespace(last=0) %}
     {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}
 {%- endif %}"""
 
+# Writes a date at the head of every chat, with one of 2024 where none is given, as Llama 3.1's does.
+DATED = """{%- if not date_string is defined %}{%- set date_string = "26 Jul 2024" %}{%- endif %}
+{{- bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] | trim %}{%- set messages = messages[1:] %}
+{%- else %}{%- set system_message = "" %}{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\n\nToday Date: " + date_string + "\n\n" }}
+{{- system_message }}{{- "<|eot_id|>" }}
+{%- for message in messages %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}"""
+
+# The same with a function instead of a variable, down to the second.
+CLOCKED = DATED.replace('date_string + "', 'strftime_now("%d %b %Y %H:%M:%S") + "')
+
 # No control tokens at all, as older instruction models have it.
 PLAIN_LINES = """{% for message in messages %}
 {% if message['role'] == 'user' %}
@@ -99,6 +115,8 @@ ALL = {
     "zephyr": ZEPHYR,
     "gemma": GEMMA,
     "thinking": THINKING,
+    "dated": DATED,
+    "clocked": CLOCKED,
     "qwen3": QWEN3,
     "plain_lines": PLAIN_LINES,
 }
