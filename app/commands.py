@@ -15,6 +15,7 @@ import typer
 
 from .. import __version__
 from ..engine.errors import PagedChatError
+from .bench import bench_cli
 from .cli import END_SIGNALS
 from .terminal import say
 
@@ -33,6 +34,7 @@ models_cli = typer.Typer(help="The models on this computer.", rich_markup_mode=N
 config_cli = typer.Typer(help="Folders and settings.", rich_markup_mode=None)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(config_cli, name="config")
+cli.add_typer(bench_cli, name="bench")
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)]
 ModelsDir = Annotated[Path | None, typer.Option(help="Folder of the models.", show_default=False)]

@@ -59,7 +59,7 @@ class Tree:
         """Note answered requests."""
         self.turns += asked
         for one in asked:
-            self.computed[one.salt].append(one.computed)
+            self.computed[one.salt] += one.computed
 
     def ask(self, name: str, model: TrialModel) -> Asked:
         """The next request."""
@@ -77,7 +77,7 @@ class Tree:
 
     def _next_turn(self) -> tuple[list[int], str]:
         turn = self.draw.choice(self.turns)
-        return [*turn.prompt, *turn.ids, *self._message()], turn.salt
+        return [*turn.prompt, *self.draw.choice(turn.samples).ids, *self._message()], turn.salt
 
     def _again(self) -> tuple[list[int], str]:
         turn = self.draw.choice(self.turns)
@@ -90,7 +90,7 @@ class Tree:
 
     def _prefix(self) -> tuple[list[int], str]:
         turn = self.draw.choice(self.turns)
-        whole = [*turn.prompt, *turn.ids]
+        whole = [*turn.prompt, *self.draw.choice(turn.samples).ids]
         return whole[: self.draw.randrange(1, len(whole) + 1)], turn.salt
 
 
@@ -98,7 +98,7 @@ def check_hits(one: Asked, tree: Tree, beside: list[Asked]) -> None:
     """Exactly min(n, prompt - 1) cached tokens; those served at the same time may add to n."""
     most = len(one.prompt) - 1
     known = max((common_prefix(one.prompt, ids) for ids in tree.computed[one.salt]), default=0)
-    others = [other.computed for other in beside if other.salt == one.salt]
+    others = [ids for other in beside if other.salt == one.salt for ids in other.computed]
     reachable = max([known, *(common_prefix(one.prompt, ids) for ids in others)])
     cached = one.metrics.cached_tokens
     assert min(known, most) <= cached <= min(reachable, most), (

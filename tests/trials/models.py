@@ -47,10 +47,16 @@ class ScriptedModel:
         return Engine(config, runner=runner, tokenizer=ByteTokenizer(), num_blocks=num_blocks)  # type: ignore[arg-type]
 
     def params(self, draw: random.Random, max_tokens: int) -> SamplingParams:
-        """Greedy or seeded."""
+        """Greedy or seeded, some with penalties, stop strings or several samples."""
         if draw.random() < 0.5:
             return SamplingParams(temperature=0, max_tokens=max_tokens)
-        return SamplingParams(temperature=0.9, top_p=0.95, seed=draw.randrange(1000), max_tokens=max_tokens)
+        more: dict[str, Any] = {"n": draw.choice((1, 1, 2, 3))}
+        if draw.random() < 0.2:
+            more |= {"repetition_penalty": 1.3, "frequency_penalty": 0.5, "min_p": 0.01}
+        if draw.random() < 0.2:
+            more |= {"stop": [draw.choice("aeiou"), "xy"]}
+        seed = draw.randrange(1000)
+        return SamplingParams(temperature=0.9, top_p=0.95, seed=seed, max_tokens=max_tokens, **more)
 
     def is_close_call(self, context: list[int]) -> bool:
         """Never."""

@@ -39,13 +39,13 @@ def trial(draw: random.Random, model: TrialModel) -> Counter[str]:
     runs = []
     for pool in ("huge", "tiny"):
         arrivals = workload(random.Random(seed), model, block_size, requests)
-        sizes = [-(-(len(one.asked.prompt) + (one.asked.params.max_tokens or 0)) // block_size) for one in arrivals]
+        sizes = [blocks_of(one.asked, block_size) for one in arrivals]
         num_blocks = sum(sizes) + 2 * len(sizes) if pool == "huge" else max(sizes) + 2
         engine = model.engine(num_blocks=num_blocks, **settings)
         run(engine, arrivals)
         check_at_rest(engine)
         evicted = sum(event["type"] == "evicted" for event in engine.drain_events())
-        notes[f"{pool}: preemptions"] += sum(one.asked.metrics.preemptions for one in arrivals)
+        notes[f"{pool}: preemptions"] += sum(one.asked.preemptions for one in arrivals)
         notes[f"{pool}: evictions"] += evicted
         runs.append(arrivals)
     for huge, tiny in zip(*runs, strict=True):
@@ -53,6 +53,11 @@ def trial(draw: random.Random, model: TrialModel) -> Counter[str]:
     notes["requests"] += requests
     assert notes["huge: evictions"] == 0, "the huge pool was not huge"
     return notes
+
+
+def blocks_of(asked: Asked, block_size: int) -> int:
+    """Blocks of a request with all its samples, shared by none of them."""
+    return asked.params.n * -(-(len(asked.prompt) + (asked.params.max_tokens or 0)) // block_size)
 
 
 def workload(draw: random.Random, model: TrialModel, block_size: int, requests: int) -> list[Arrival]:
@@ -76,7 +81,7 @@ def run(engine, arrivals: list[Arrival]) -> None:
         for one in arrivals:
             if one.step == now:
                 one.asked.send(engine)
-            if one.cancel_at == now and one.asked.reason is None:
+            if one.cancel_at == now and not one.asked.ended:
                 assert engine.cancel(one.asked.name)
         step(engine, asked)
         if now >= arrivals[-1].step and not engine.has_unfinished():
@@ -85,12 +90,11 @@ def run(engine, arrivals: list[Arrival]) -> None:
 
 
 def compare(model: TrialModel, tiny: Arrival, huge: Arrival, notes: Counter[str]) -> None:
-    """The same reply; of a cancelled one as much as both have."""
-    if tiny.cancel_at is None:
-        check_same(model, tiny.asked, huge.asked, notes)
-        return
-    notes["cancelled"] += 1
-    both = min(len(tiny.asked.ids), len(huge.asked.ids))
-    if tiny.asked.ids[:both] != huge.asked.ids[:both]:
-        one, other = (Asked(a.name, a.prompt, a.params, ids=a.ids[:both]) for a in (tiny.asked, huge.asked))
-        check_same(model, one, other, notes)
+    """The same replies; of a cancelled one as much as both have."""
+    if tiny.cancel_at is not None:
+        notes["cancelled"] += 1
+        for one, other in zip(tiny.asked.samples, huge.asked.samples, strict=True):
+            both = min(len(one.ids), len(other.ids))
+            one.ids, other.ids = one.ids[:both], other.ids[:both]
+            one.text, one.reason = other.text, other.reason
+    check_same(model, tiny.asked, huge.asked, notes)

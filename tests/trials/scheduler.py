@@ -15,7 +15,7 @@ import numpy as np
 from pagedchat.engine import Engine, SamplingParams
 from pagedchat.engine.errors import EngineError, RequestError
 from support.paged_model import VOCAB, make_engine
-from trials.serving import Asked, check_at_rest, odd_length, random_ids, step
+from trials.serving import Asked, Sample, check_at_rest, odd_length, random_ids, step
 
 STEPS = 20_000
 BLOCK_SIZE = 4
@@ -78,7 +78,12 @@ class Run:
         prompt = [*stem[: draw.randrange(len(stem) + 1)], *random_ids(draw, odd_length(draw, BLOCK_SIZE, 20))]
         if draw.random() < 0.02:
             prompt = draw.choice(([], [VOCAB + 1], [1] * 5000))
-        params = SamplingParams(temperature=0, max_tokens=draw.randrange(1, MOST_REPLY), ignore_eos=draw.random() < 0.3)
+        params = SamplingParams(
+            temperature=0,
+            max_tokens=draw.randrange(1, MOST_REPLY),
+            ignore_eos=draw.random() < 0.3,
+            n=draw.choice((1, 1, 1, 1, 2, 3)),
+        )
         one = Asked(f"r{self.notes['asked']}", prompt, params, draw.choice(("", "b")), draw.choice((0, 0, 1)))
         self.notes["asked"] += 1
         try:
@@ -99,28 +104,30 @@ class Run:
 
     def _state(self, one: Asked) -> str:
         held = any(table["request_id"] == one.name for table in self.engine.snapshot()["tables"])
+        begun = any(sample.ids for sample in one.samples)
         if not held:
-            return "preempted" if one.ids else "waiting"
-        return "decoding" if one.ids else "prefilling"
+            return "preempted" if begun else "waiting"
+        return "decoding" if begun else "prefilling"
 
     def step(self) -> None:
         """One step; whoever ended in it must have said the right thing."""
         for one in step(self.engine, self.running):
-            assert one.reason in WAYS_TO_END
             del self.running[one.name]
-            self.check(one)
-            self.notes[f"ended by {one.reason}"] += 1
+            for sample in one.samples:
+                self.check(one, sample)
+                self.notes[f"ended by {sample.reason}"] += 1
+            assert (one.error is not None) == any(sample.reason == "error" for sample in one.samples)
             who = "background work" if one.priority else "chats"
-            self.notes[f"preemptions of {who}"] += one.metrics.preemptions
+            self.notes[f"preemptions of {who}"] += one.preemptions
 
-    def check(self, one: Asked) -> None:
+    def check(self, one: Asked, sample: Sample) -> None:
         """The ids are those of the script; complete unless it was cancelled or failed."""
+        assert sample.reason in WAYS_TO_END
         most = one.params.max_tokens or 0
-        expected = spell(one.prompt, most if one.reason == "length" else len(one.ids), one.params.ignore_eos)
-        assert one.ids == expected, f"{one.name}: {one.ids} instead of {expected}"
-        if one.reason == "stop":
-            assert one.ids[-1] == VOCAB - 1 and not one.params.ignore_eos
-        assert (one.error is not None) == (one.reason == "error")
+        expected = spell(one.prompt, most if sample.reason == "length" else len(sample.ids), one.params.ignore_eos)
+        assert sample.ids == expected, f"{one.name}: {sample.ids} instead of {expected}"
+        if sample.reason == "stop":
+            assert sample.ids[-1] == VOCAB - 1 and not one.params.ignore_eos
 
 
 def spell(prompt: list[int], count: int, ignore_eos: bool) -> list[int]:

@@ -13,28 +13,48 @@ from trials.models import TrialModel
 
 
 @dataclass
+class Sample:
+    """One reply; ``reason`` is None while it runs."""
+
+    ids: list[int] = field(default_factory=list)
+    text: str = ""
+    reason: str | None = None
+    metrics: RequestMetrics = field(default_factory=RequestMetrics, compare=False)
+
+
+@dataclass
 class Asked:
-    """A request and what came of it; ``reason`` is None while it runs."""
+    """A request and what came of it."""
 
     name: str
     prompt: list[int]
     params: SamplingParams
     salt: str = ""
     priority: int = 0
-    ids: list[int] = field(default_factory=list)
-    text: str = ""
-    reason: str | None = None
+    ended: bool = False
     error: str | None = None
-    metrics: RequestMetrics = field(default_factory=RequestMetrics)
+
+    def __post_init__(self) -> None:
+        self.samples = [Sample() for _ in range(self.params.n)]
 
     def send(self, engine: Engine) -> None:
         """Queue it."""
         engine.add_request(self.name, self.prompt, self.params, salt=self.salt, priority=self.priority)
 
     @property
-    def computed(self) -> list[int]:
-        """Ids whose KV was computed: all but the last."""
-        return [*self.prompt, *self.ids][:-1]
+    def metrics(self) -> RequestMetrics:
+        """Of the first sample, for which the prompt was computed; the others were forked from it."""
+        return self.samples[0].metrics
+
+    @property
+    def preemptions(self) -> int:
+        """Of all samples."""
+        return sum(sample.metrics.preemptions for sample in self.samples)
+
+    @property
+    def computed(self) -> list[list[int]]:
+        """Ids whose KV was computed, of each sample: all but the last."""
+        return [[*self.prompt, *sample.ids][:-1] for sample in self.samples]
 
 
 def step(engine: Engine, asked: dict[str, Asked]) -> list[Asked]:
@@ -42,12 +62,15 @@ def step(engine: Engine, asked: dict[str, Asked]) -> list[Asked]:
     ended = []
     for output in engine.step():
         one = asked[output.request_id]
-        assert one.reason is None, f"{one.name} has an output after its last one"
-        one.ids += output.token_ids
-        one.text += output.text
-        one.metrics = output.metrics or one.metrics
-        if output.finish_reason is not None:
-            one.reason, one.error = output.finish_reason, output.error
+        sample = one.samples[output.index]
+        assert not one.ended and sample.reason is None, f"{one.name} has an output after its last one"
+        sample.ids += output.token_ids
+        sample.text += output.text
+        sample.metrics = output.metrics or sample.metrics
+        one.error = output.error or one.error
+        sample.reason = output.finish_reason
+        if output.finish_reason is not None and not output.more:
+            one.ended = True
             ended.append(one)
     return ended
 
@@ -61,7 +84,7 @@ def serve(engine: Engine, requests: Sequence[Asked], most_steps: int = 5000) -> 
         if not engine.has_unfinished():
             return
         step(engine, asked)
-    raise AssertionError(f"not at an end after {most_steps} steps: {[one.name for one in requests if not one.reason]}")
+    raise AssertionError(f"not at an end after {most_steps} steps: {[one.name for one in requests if not one.ended]}")
 
 
 def check_at_rest(engine: Engine) -> None:
@@ -73,15 +96,14 @@ def check_at_rest(engine: Engine) -> None:
 
 
 def check_same(model: TrialModel, got: Asked, expected: Asked, notes: Counter[str]) -> None:
-    """Equal ids and text; in float32 a close call may go the other way, which is noted."""
-    prompt = got.prompt
-    if got.ids != expected.ids:
-        index = common_prefix(got.ids, expected.ids)
-        if model.is_close_call([*prompt, *expected.ids[:index]]):
-            notes["close calls"] += 1
-            return
-    assert got.ids == expected.ids, f"{got.name}: {got.ids} instead of {expected.ids} after {len(prompt)} tokens"
-    assert (got.text, got.reason) == (expected.text, expected.reason), (got, expected)
+    """Equal ids and texts; in float32 a close call may go the other way, which is noted."""
+    for one, other in zip(got.samples, expected.samples, strict=True):
+        if one.ids != other.ids:
+            index = common_prefix(one.ids, other.ids)
+            if model.is_close_call([*got.prompt, *other.ids[:index]]):
+                notes["close calls"] += 1
+                continue
+        assert one == other, f"{got.name}: {one} instead of {other} after {len(got.prompt)} tokens, {got.params}"
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
