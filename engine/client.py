@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +18,12 @@ from . import wire
 from .config import EngineConfig
 from .errors import EngineError, RequestError
 from .generate_request import GenerateRequest, RequestStarted
+from .reply_stream import Item, ReplyStream, ends
 from .status import EngineStatus
 from .supervisor import EngineSupervisor, add_watcher
 from .types import RequestOutput
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
-
-Item = RequestStarted | RequestOutput | Exception
-
-
-@dataclass
-class _Stream:
-    """What came for one request and has not been taken yet; ``owed`` while the child has not sent all of it."""
-
-    items: asyncio.Queue[Item] = field(default_factory=asyncio.Queue)
-    started: bool = False
-    owed: bool = False
-
-    def put(self, item: Item) -> None:
-        """Hand over what came."""
-        self.items.put_nowait(item)
-        if _ends(item):
-            self.owed = False
-
-
-def _ends(item: Item) -> bool:
-    """Whether nothing follows ``item``."""
-    if isinstance(item, RequestOutput):
-        return item.finish_reason is not None and not item.more
-    return isinstance(item, Exception)
 
 
 class EngineClient:
@@ -76,7 +52,7 @@ class EngineClient:
         )
         self._serving = False
         self._supervisor.watch(self._on_status)
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, ReplyStream] = {}
         self._held: dict[str, GenerateRequest] = {}
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._call_number = 0
@@ -148,17 +124,16 @@ class EngineClient:
         """
         if request.request_id in self._streams:
             raise RequestError(f"Request {request.request_id} is already running.")
-        stream = _Stream()
+        stream = ReplyStream()
         self._streams[request.request_id] = stream
         ended = False
         try:
             self._submit(request)
             while not ended:
                 item = await stream.items.get()
+                ended = ends(item)
                 if isinstance(item, Exception):
-                    ended = True
                     raise item
-                ended = isinstance(item, RequestOutput) and item.finish_reason is not None and not item.more
                 yield item
         finally:
             self._streams.pop(request.request_id, None)
