@@ -14,8 +14,9 @@ import orjson
 
 from ..engine.client import EngineClient
 from ..engine.generate_request import GenerateRequest, RequestStarted
-from ..engine.types import RequestOutput
+from ..engine.types import RequestOutput, TokenLogprobs
 from .api_errors import ApiError, api_error
+from .api_v1_logprobs import CompletionLogprobs, chat_logprobs, prompt_logprobs
 from .api_v1_request import ApiRequest
 
 DONE = b"data: [DONE]\n\n"
@@ -23,15 +24,19 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass
 class Choice:
-    """One prompt's reply as it grows."""
+    """One reply as it grows; a prompt has as many as ``n`` says, side by side."""
 
     index: int
+    chat: bool = True
     prompt_token_ids: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     cached_tokens: int = 0
     begun: bool = False
+    logprobs: list[TokenLogprobs] | None = None
+    prompt_logprobs: list[TokenLogprobs | None] | None = None
+    offsets: CompletionLogprobs = field(default_factory=CompletionLogprobs)
 
     def take(self, output: RequestOutput) -> None:
         """Add an output.
@@ -42,10 +47,19 @@ class Choice:
         self.text.append(output.text)
         self.token_ids += output.token_ids
         self.finish_reason = output.finish_reason
+        if output.logprobs is not None:
+            self.logprobs = [*(self.logprobs or []), *output.logprobs]
+        self.prompt_logprobs = output.prompt_logprobs or self.prompt_logprobs
         if output.metrics is not None:
             self.cached_tokens = output.metrics.cached_tokens
         if output.finish_reason == "error":
             raise ApiError(500, output.error or "The engine could not finish this reply.")
+
+    def told(self, entries: list[TokenLogprobs] | None) -> dict[str, Any] | None:
+        """``logprobs`` of these tokens, the next ones of the reply."""
+        if entries is None:
+            return None
+        return chat_logprobs(entries) if self.chat else self.offsets.of(entries)
 
 
 class Reply:
@@ -59,7 +73,7 @@ class Reply:
         self.chat = chat
         self._client = client
         self._asked = asked
-        self._choices = [Choice(index) for index in range(len(asked.requests))]
+        self._choices = [Choice(index, chat) for index in range(sum(one.params.n for one in asked.requests))]
         prefix, kind = ("chatcmpl-", "chat.completion") if chat else ("cmpl-", "text_completion")
         self._head = {"id": prefix + uuid4().hex, "object": kind, "created": int(time.time()), "model": model}
 
@@ -78,6 +92,8 @@ class Reply:
         answer = {**self._head, "choices": [self._whole_choice(one) for one in self._choices], "usage": self._usage()}
         if self.chat and self._asked.return_token_ids:
             answer["prompt_token_ids"] = self._choices[0].prompt_token_ids
+        if self.chat and self._choices[0].prompt_logprobs is not None:
+            answer["prompt_logprobs"] = prompt_logprobs(self._choices[0].prompt_logprobs)
         return answer
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
@@ -86,7 +102,7 @@ class Reply:
         Raises:
             ApiError, PagedChatError: before the first item; later errors are sent as an event.
         """
-        waiting, early = len(self._choices), b""
+        waiting, early = len(self._asked.requests), b""
         if self.chat:
             self._head["object"] = "chat.completion.chunk"
         async with contextlib.aclosing(self._outputs()) as outputs:
@@ -113,24 +129,26 @@ class Reply:
 
     async def _outputs(self) -> AsyncGenerator[tuple[Choice, RequestOutput | None], None]:
         """Outputs of all prompts as they come; None once for each prompt that starts."""
-        sources = [
-            self._one(request, choice) for request, choice in zip(self._asked.requests, self._choices, strict=True)
-        ]
+        sources, first = [], 0
+        for request in self._asked.requests:
+            sources.append(self._one(request, self._choices[first : first + request.params.n]))
+            first += request.params.n
         merged = sources[0] if len(sources) == 1 else _merged(sources)
         async with contextlib.aclosing(merged):
             async for item in merged:
                 yield item
 
     async def _one(
-        self, request: GenerateRequest, choice: Choice
+        self, request: GenerateRequest, choices: list[Choice]
     ) -> AsyncGenerator[tuple[Choice, RequestOutput | None], None]:
         async with contextlib.aclosing(self._client.generate(request)) as items:
             async for item in items:
                 if isinstance(item, RequestStarted):
-                    choice.prompt_token_ids = item.prompt_token_ids
-                    yield choice, None
+                    for choice in choices:
+                        choice.prompt_token_ids = item.prompt_token_ids
+                    yield choices[0], None
                 else:
-                    yield choice, item
+                    yield choices[item.index], item
 
     # -- objects ----------------------------------------------------------------------------------------------------
 
@@ -141,7 +159,9 @@ class Reply:
             fields["message"] = {"role": "assistant", "content": text, "refusal": None}
         else:
             fields["text"] = text
-        fields |= {"logprobs": None, "finish_reason": choice.finish_reason}
+        fields |= {"logprobs": choice.told(choice.logprobs), "finish_reason": choice.finish_reason}
+        if not self.chat and choice.prompt_logprobs is not None:
+            fields["prompt_logprobs"] = prompt_logprobs(choice.prompt_logprobs)
         if self._asked.return_token_ids:
             fields["token_ids"] = choice.token_ids
             if not self.chat:
@@ -155,7 +175,7 @@ class Reply:
             fields["delta"] = {"role": "assistant", "content": output.text} if first else {"content": output.text}
         else:
             fields["text"] = output.text
-        fields |= {"logprobs": None, "finish_reason": output.finish_reason}
+        fields |= {"logprobs": choice.told(output.logprobs), "finish_reason": output.finish_reason}
         chunk: dict[str, Any] = {**self._head, "choices": [fields]}
         if self._asked.return_token_ids:
             fields["token_ids"] = output.token_ids
@@ -166,13 +186,14 @@ class Reply:
         return chunk
 
     def _usage(self) -> dict[str, Any]:
-        prompt = sum(len(one.prompt_token_ids) for one in self._choices)
+        firsts = self._choices[:: self._asked.requests[0].params.n]  # samples share their prompt
+        prompt = sum(len(one.prompt_token_ids) for one in firsts)
         completion = sum(len(one.token_ids) for one in self._choices)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
-            "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in self._choices)},
+            "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in firsts)},
         }
 
     @staticmethod

@@ -15,18 +15,26 @@ ROLES = {"system": "system", "developer": "system", "user": "user", "assistant":
 MAX_PROMPTS = 256
 COMPLETION_TOKENS = 16
 
-_SAMPLED = ("temperature", "top_p", "top_k", "min_p")
+_DEFAULTED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""Controls that follow the model's own recommendation where a request is silent."""
+_PASSED = (
+    *_DEFAULTED,
+    "presence_penalty",
+    "frequency_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_sequence_breakers",
+    "logit_bias",
+    "seed",
+    "n",
+    "min_tokens",
+    "stop_token_ids",
+    "prompt_logprobs",
+)
 _NOT_SERVED: dict[str, tuple[Any, ...]] = {
     # field: values that change nothing and are therefore fine
-    "n": (1,),
     "best_of": (1,),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
-    "logit_bias": ({},),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "prompt_logprobs": (0,),
     "echo": (False,),
     "suffix": ("",),
     "tools": ([],),
@@ -35,9 +43,7 @@ _NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
-    "stop_token_ids": ([],),
     "bad_words": ([],),
-    "min_tokens": (0,),
     "use_beam_search": (False,),
 }
 
@@ -47,7 +53,7 @@ class ApiRequest:
     """What a body asks for.
 
     Attributes:
-        requests: one for each prompt, in order.
+        requests: one for each prompt, in order, all with the same sampling.
     """
 
     requests: list[GenerateRequest]
@@ -63,7 +69,8 @@ def chat_request(body: dict[str, Any], defaults: dict[str, Any]) -> ApiRequest:
         ApiError: 400 with the field and what it may be.
     """
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    params = _sampling(body, defaults, limit, None)
+    named = {"max_tokens": limit, "logprobs": "top_logprobs"}
+    params = _sampling(body, defaults, named, {"max_tokens": body.get(limit), "logprobs": _chat_logprobs(body)})
     request = GenerateRequest(
         params,
         messages=_messages(body),
@@ -80,7 +87,10 @@ def completion_request(body: dict[str, Any], defaults: dict[str, Any]) -> ApiReq
     Raises:
         ApiError: 400 with the field and what it may be.
     """
-    params = _sampling(body, defaults, "max_tokens", COMPLETION_TOKENS)
+    limit, logprobs = body.get("max_tokens"), body.get("logprobs")
+    own = {"max_tokens": COMPLETION_TOKENS if limit is None else limit}
+    own["logprobs"] = None if logprobs is False else logprobs  # false is how others write that there are none
+    params = _sampling(body, defaults, {}, own)
     salt = text(body, "cache_salt")
     return _request(body, [GenerateRequest(params, salt=salt, **prompt) for prompt in prompts(body)])
 
@@ -142,23 +152,41 @@ def _refuse_what_is_not_served(body: dict[str, Any]) -> None:
         value = body.get(name)
         if value is None or any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in harmless):
             continue
-        if name == "n":
-            raise ApiError(400, f"n must be 1, not {short(value)}: send the request several times.", param="n")
         raise ApiError(400, f"{name} is not supported here (given: {short(value)}); leave it out.", param=name)
 
 
-def _sampling(body: dict[str, Any], defaults: dict[str, Any], limit: str, max_tokens: int | None) -> SamplingParams:
-    fields = {name: defaults[name] for name in _SAMPLED if defaults.get(name) is not None}
-    fields |= {name: body[name] for name in (*_SAMPLED, "seed") if body.get(name) is not None}
-    fields["ignore_eos"] = boolean(body, "ignore_eos")
-    fields["stop"] = _stop(body)
-    fields["max_tokens"] = body[limit] if body.get(limit) is not None else max_tokens
+def _sampling(
+    body: dict[str, Any], defaults: dict[str, Any], named: dict[str, str], own: dict[str, Any]
+) -> SamplingParams:
+    """The controls of a body.
+
+    Args:
+        named: what the body calls some of them, for errors.
+        own: controls that the two kinds of request write differently.
+    """
+    fields = {name: defaults[name] for name in _DEFAULTED if defaults.get(name) is not None}
+    fields |= {name: body[name] for name in _PASSED if body.get(name) is not None}
+    fields |= {"ignore_eos": boolean(body, "ignore_eos"), "stop": _stop(body), **own}
+    if fields.get("prompt_logprobs") is not None and boolean(body, "stream"):
+        message = "prompt_logprobs are not told in a stream; leave out stream or prompt_logprobs."
+        raise ApiError(400, message, param="prompt_logprobs")
     try:
         return SamplingParams(**fields)
     except RequestError as error:
-        if error.param != "max_tokens":
+        name = named.get(error.param or "")
+        if name is None:
             raise
-        raise ApiError(400, str(error).replace("max_tokens", limit, 1), param=limit) from error
+        raise ApiError(400, str(error).replace(error.param or "", name, 1), param=name) from error
+
+
+def _chat_logprobs(body: dict[str, Any]) -> Any:
+    """How many likely tokens to tell beside each one of a chat's reply; None for no log probabilities at all."""
+    asked, count = boolean(body, "logprobs"), body.get("top_logprobs")
+    if count is None or asked:
+        return (count or 0) if asked else None
+    if count != 0 or isinstance(count, bool):
+        raise ApiError(400, "top_logprobs need logprobs to be true.", param="top_logprobs")
+    return None
 
 
 def _stop(body: dict[str, Any]) -> list[str]:
