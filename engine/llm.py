@@ -14,7 +14,7 @@ from .config import EngineConfig
 from .engine import Engine
 from .errors import ConfigError, ModelFileError, RequestError
 from .sampling_params import SamplingParams
-from .types import RequestMetrics, RequestOutput
+from .types import RequestMetrics, RequestOutput, TokenLogprobs
 
 TRAINING_ARGUMENTS = frozenset(
     {"gradient_checkpointing", "learning_rate", "optimizer", "num_train_epochs", "lora_rank"}
@@ -23,17 +23,24 @@ TRAINING_ARGUMENTS = frozenset(
 
 @dataclass
 class CompletionOutput:
-    """One generated text: ``token_ids`` include an end-of-turn id that was sampled."""
+    """One generated text: ``token_ids`` include an end-of-turn id that was sampled.
+
+    ``logprobs`` has an entry for each of them, if asked for.
+    """
 
     index: int
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
     finish_reason: str | None = None
+    logprobs: list[TokenLogprobs] | None = None
 
 
 @dataclass
 class GenerationResult:
-    """What one prompt brought; ``metrics`` says how it was served."""
+    """What one prompt brought; ``metrics`` says how it was served.
+
+    ``prompt_logprobs`` has an entry for each prompt token, None for the first, if asked for.
+    """
 
     request_id: str
     prompt: str | None
@@ -41,6 +48,7 @@ class GenerationResult:
     outputs: list[CompletionOutput]
     metrics: RequestMetrics | None = None
     finished: bool = True
+    prompt_logprobs: list[TokenLogprobs | None] | None = None
 
 
 class LLM:
@@ -171,5 +179,8 @@ def _add(result: GenerationResult, output: RequestOutput) -> None:
     completion.text += output.text
     completion.token_ids += output.token_ids
     completion.finish_reason = output.finish_reason or completion.finish_reason
+    if output.logprobs is not None:
+        completion.logprobs = [*(completion.logprobs or []), *output.logprobs]
+    result.prompt_logprobs = output.prompt_logprobs or result.prompt_logprobs
     if output.index == 0:
         result.metrics = output.metrics or result.metrics

@@ -50,6 +50,18 @@ def test_ids_can_be_prompts_and_each_prompt_can_have_its_own_parameters(model):
     assert (long.prompt_token_ids, len(long.outputs[0].token_ids)) == ([4, 5], 3)
 
 
+def test_log_probabilities_come_with_the_result_if_asked_for(model):
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True, logprobs=2, prompt_logprobs=0)
+    (result,) = model.generate([[1, 2, 3]], params)
+    told = result.outputs[0].logprobs
+    assert [one.token_id for one in told] == result.outputs[0].token_ids
+    assert all(one.rank == 1 and one.top[0].logprob == one.logprob and len(one.top) == 2 for one in told)
+    assert result.prompt_logprobs[0] is None
+    assert [one.token_id for one in result.prompt_logprobs[1:]] == [2, 3]
+    (result,) = model.generate([[1, 2, 3]], SamplingParams(max_tokens=2))
+    assert result.outputs[0].logprobs is None and result.prompt_logprobs is None
+
+
 def test_a_prompt_that_cannot_be_served_leaves_nothing_behind(model):
     with pytest.raises(RequestError, match="context holds 256"):
         model.generate([[1, 2], [1] * 300], SamplingParams(max_tokens=4))
