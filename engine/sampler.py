@@ -123,7 +123,8 @@ class Sampler:
         logits = np.require(logits, np.float32, "W")[:, : self._tokenizer.num_tokens]
         states = [self._state(request) for request in requests]
         telling = [row for row, state in enumerate(states) if state.params.logprobs is not None]
-        raw = logits[telling] if telling else logits
+        kept = len(telling) < len(states) or any(state.shapes for state in states)
+        raw = logits[telling] if kept and telling else logits
         self._shape(logits, requests, states)
         best = logits.argmax(axis=1)  # of a row with something that is no number that is found
         peaks = logits[np.arange(len(best)), best]

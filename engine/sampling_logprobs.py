@@ -17,7 +17,7 @@ from .types import TokenLogprob, TokenLogprobs
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer
 
-ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 8
 
 
 def token_logprobs(
@@ -25,7 +25,7 @@ def token_logprobs(
 ) -> list[TokenLogprobs | None]:
     """What the model thought of some tokens.
 
-    Works on few rows at a time, so that a long prompt needs no second copy of its logits.
+    Works on few rows at a time, so that a long prompt needs no second copy of its logits and the caches hold them.
 
     Args:
         logits: float32 [rows, vocab] as the model gave them.
@@ -49,7 +49,8 @@ def _of_some(
     fine = np.isfinite(peaks)
     logits = np.where(fine[:, None], logits, 0) if not fine.all() else logits
     peaks = np.where(fine, peaks, 0)
-    norms = peaks + np.log(np.exp(logits - peaks[:, None]).sum(axis=1))
+    weights = logits - peaks[:, None]
+    norms = peaks + np.log(np.exp(weights, out=weights).sum(axis=1))
     own = logits[np.arange(len(tokens)), tokens]
     ranks = 1 + np.count_nonzero(logits > own[:, None], axis=1)
     most = min(max(tops), logits.shape[1])
