@@ -89,6 +89,12 @@ def serve(
         bool | None,
         typer.Option("--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse KV blocks.  [default: on]"),
     ] = None,
+    deterministic: Annotated[
+        bool | None,
+        typer.Option(
+            "--deterministic/--no-deterministic", help="The same ids alone and in company; prompts are slower."
+        ),
+    ] = None,
     context_policy: Annotated[
         str | None, typer.Option(help="Chats longer than the context: trim their oldest turns, or refuse them.")
     ] = None,

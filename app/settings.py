@@ -30,6 +30,7 @@ _ENGINE_FIELDS = (
     "max_num_seqs",
     "max_num_batched_tokens",
     "enable_prefix_caching",
+    "deterministic",
     "context_policy",
     "hang_timeout_s",
 )
@@ -85,6 +86,7 @@ class Settings(BaseSettings):
     max_num_seqs: int = 32
     max_num_batched_tokens: int = 512
     enable_prefix_caching: bool = True
+    deterministic: bool = False
     context_policy: str = "trim"
     hang_timeout_s: float = 60.0
 

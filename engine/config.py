@@ -25,6 +25,7 @@ class EngineConfig:
             half of the free memory and 2 GiB, but never under one ``max_model_len``.
         max_num_seqs: requests that run at the same time.
         max_num_batched_tokens: token budget of one step.
+        deterministic: the same ids alone and in company, in every dtype; prompts take longer.
         max_queue: requests that may wait; one more is refused.
         context_policy: what becomes of a chat that outgrows the context: "trim" leaves out its oldest turns (see
             `context_policy`), "refuse" refuses it.
@@ -47,6 +48,7 @@ class EngineConfig:
     max_num_batched_tokens: int = 512
     max_queue: int = 1000
     enable_prefix_caching: bool = True
+    deterministic: bool = False
     context_policy: str = "trim"
     hang_timeout_s: float = 60.0
 

@@ -293,13 +293,12 @@ class Engine(EngineInspection):
         self.counters.note_admission(request)
 
     def _check(self, request_id: str, prompt: list[int], params: SamplingParams) -> None:
-        if request_id in self._replies:
+        names = [member_id(request_id, index) for index in range(params.n)]
+        if request_id in self._samples or any(name in self._replies for name in names):
             raise RequestError(f"A request with the id {request_id!r} is already running.")
         if not prompt:
             raise RequestError("The prompt is empty: it needs at least one token.")
-        unknown = next((one for one in prompt if not 0 <= one < self.tokenizer.num_tokens), None)
-        if unknown is not None:
-            raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {self.tokenizer.num_tokens - 1}.")
+        self._check_ids(prompt)
         if len(prompt) >= self.max_model_len:
             more = self.max_model_len < self.runner.max_model_len
             raise ContextLengthError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from .errors import RequestError
 from .inspect import branch_rows, pool_snapshot
 
 if TYPE_CHECKING:
@@ -54,7 +55,12 @@ class EngineInspection:
 
     def probe(self, token_ids: Sequence[int], salt: str = "") -> dict[str, Any]:
         """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found, and
-        ``reason`` says why (see `computed_before`)."""
+        ``reason`` says why (see `computed_before`).
+
+        Raises:
+            RequestError: an id that the model does not have.
+        """
+        self._check_ids(token_ids)
         found = self.kv.match(token_ids, salt).num_tokens(self.kv.block_size)
         cached = max(0, min(found, len(token_ids) - 1))
         return {
@@ -64,6 +70,12 @@ class EngineInspection:
             "first_difference": found if found < len(token_ids) else None,
             "reason": self._miss_reason(token_ids, salt, found) if found < len(token_ids) else None,
         }
+
+    def _check_ids(self, token_ids: Sequence[int]) -> None:
+        num_tokens = self.tokenizer.num_tokens
+        unknown = next((one for one in token_ids if not 0 <= one < num_tokens), None)
+        if unknown is not None:
+            raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {num_tokens - 1}.")
 
     def _miss_reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
         return self.computed_before.reason(token_ids, salt, found) if self.kv.enable_caching else "caching_off"
@@ -87,6 +99,7 @@ class EngineInspection:
             "block_size": self.kv.block_size,
             "num_blocks": self.kv.pool.num_blocks,
             "kv_groups": list(self.kv.windows),
+            "capacity": self.kv.capacity,
             "max_model_len": self.max_model_len,
             "max_num_seqs": self.config.max_num_seqs,
             "prefix_caching": self.config.enable_prefix_caching,

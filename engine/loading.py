@@ -46,6 +46,7 @@ def load_model(config: EngineConfig) -> LoadedModel:
         block_size=config.block_size,
         num_blocks_for=size,
         max_model_len=config.max_model_len,
+        deterministic=config.deterministic,
     )
     info = {
         "model": checkpoint.name,

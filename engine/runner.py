@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,13 @@ import numpy as np
 import torch
 
 from ..kernels.choose import DeviceUnavailable, choose_device, choose_dtype, choose_kernels
+from ..kernels.interface import AttentionBatch
 from .errors import EngineError
 from .kv_layout import kv_layout
 from .models.decoder import Decoder, decoder_shape, read_weights
 from .types import StepBatch
+
+TRIED_ROWS = 128
 
 if TYPE_CHECKING:
     from .models.checkpoint import Checkpoint
@@ -51,6 +55,7 @@ class ModelRunner:
         block_size: int,
         num_blocks_for: Callable[[int, int, int, str], int],
         max_model_len: int | None = None,
+        deterministic: bool = False,
     ) -> ModelRunner:
         """Reads the weights, chooses kernels and allocates the KV cache.
 
@@ -84,8 +89,9 @@ class ModelRunner:
                 f"The KV cache of {num_blocks} blocks ({num_blocks * values * chosen_dtype.itemsize / 2**20:,.0f} MB) "
                 "does not fit in memory: choose fewer with --num-blocks or --kv-cache-memory."
             ) from error
-        decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype), kv_cache)
-        reasons = [text for text in (device_reason, dtype_remark) if text]
+        decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype), kv_cache, deterministic)
+        cost = cost_of_determinism(decoder, block_size, num_blocks, len(layout.windows)) if deterministic else ""
+        reasons = [text for text in (device_reason, dtype_remark, cost) if text]
         facts = {"device": str(chosen), "dtype": str(chosen_dtype).removeprefix("torch."), "reasons": reasons}
         return cls(decoder, kv_cache, spec.max_position, facts)
 
@@ -106,3 +112,25 @@ class ModelRunner:
             "weight_bytes": self.decoder.weight_bytes,
             "kv_bytes": self.kv_cache.numel() * self.kv_cache.element_size(),
         }
+
+
+def cost_of_determinism(decoder: Decoder, block_size: int, num_blocks: int, num_groups: int) -> str:
+    """A sentence that says how much longer a prompt takes, tried on some rows; writes to the first blocks."""
+    rows = min(TRIED_ROWS, num_blocks // num_groups * block_size)
+    positions = np.arange(rows, dtype=np.int32)
+    groups = []
+    for group in range(num_groups):
+        table = np.arange(-(-rows // block_size), dtype=np.int32) + group * -(-rows // block_size)
+        slots = table[positions // block_size].astype(np.int64) * block_size + positions % block_size
+        starts = np.array([0, rows], np.int32)
+        groups.append(AttentionBatch(starts, starts[1:], table[None], positions, slots, block_size, group))
+    took = []
+    for deterministic in (False, True):
+        decoder.deterministic = deterministic
+        times = []
+        for _ in range(2):
+            began = time.perf_counter()
+            decoder.forward(np.zeros(rows, np.int64), groups, np.array([rows - 1]))
+            times.append(time.perf_counter() - began)
+        took.append(min(times))
+    return f"deterministic, for which a prompt of {rows} tokens takes {took[1] / took[0]:.1f} times as long"

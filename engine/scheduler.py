@@ -26,6 +26,7 @@ from .waiting import WaitingQueue
 
 WATERMARK = 0.01
 COMPARED_AT_ONCE = 256
+ROWS_OF_LOGITS = 64
 LOOK_AHEAD = 4
 """Waiting requests that a step looks at, for each that may run."""
 
@@ -112,7 +113,7 @@ class Scheduler:
         if len(decoding) > decode_budget:
             decoding = sorted(decoding, key=lambda one: one.last_step)[:decode_budget]
         for request in [*decoding, *prefilling]:
-            count = min(request.num_to_compute, budget, self.kv.max_step_tokens)
+            count = min(request.num_to_compute, budget, self._most_tokens(request))
             if count and request.state is RequestState.RUNNING and self._make_room(request, count, plan):
                 plan.append(Scheduled(request, count))
                 request.last_step = self._step
@@ -154,7 +155,7 @@ class Scheduler:
             if self.running or not self._give_way():
                 return 0
             found = self.kv.match_request(request)
-        count = min(request.num_to_compute, budget, self.kv.max_step_tokens)
+        count = min(request.num_to_compute, budget, self._most_tokens(request))
         if not self.kv.append_slots(request, count):
             self.kv.free(request)
             return 0
@@ -166,6 +167,11 @@ class Scheduler:
         if again:
             self.kv.events.emit("restored", [], request_id=request.request_id, labels=request.labels)
         return count
+
+    def _most_tokens(self, request: Request) -> int:
+        """Tokens of one request in one step; few where each needs a row of logits, [vocab_size] floats."""
+        most = self.kv.max_step_tokens
+        return min(most, ROWS_OF_LOGITS) if request.params.needs_all_logits else most
 
     def _yield_to_better(self) -> None:
         """Background work that runs makes way for a waiting request of higher priority that has no seat or no room."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -50,6 +50,30 @@ class AttentionBatch:
     def num_tokens(self) -> int:
         """Token rows in the batch."""
         return len(self.positions)
+
+
+def rows_apart(batch: AttentionBatch) -> AttentionBatch:
+    """The same rows, each as a sequence of its own: what a row then gives depends on nothing but its own sequence."""
+    owner = np.repeat(np.arange(batch.num_seqs), np.diff(batch.query_start))
+    return replace(
+        batch,
+        query_start=np.arange(batch.num_tokens + 1, dtype=np.int32),
+        seq_lens=(batch.positions + 1).astype(np.int32),
+        block_tables=batch.block_tables[owner],
+    )
+
+
+def row_of(batch: AttentionBatch, row: int) -> AttentionBatch:
+    """One row of a batch whose rows are sequences of their own."""
+    one = slice(row, row + 1)
+    return replace(
+        batch,
+        query_start=np.array([0, 1], np.int32),
+        seq_lens=batch.seq_lens[one],
+        block_tables=batch.block_tables[one],
+        positions=batch.positions[one],
+        slot_mapping=batch.slot_mapping[one],
+    )
 
 
 class QuantizedWeight(Protocol):

@@ -9,7 +9,22 @@ from .titles import UNTITLED
 
 View = dict[str, Any]
 
-PARAM_NAMES = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed", "stop")
+PARAM_NAMES = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "max_tokens",
+    "min_tokens",
+    "seed",
+    "stop",
+)
 FALLBACK_SAMPLING: dict[str, Any] = {"temperature": 0.2, "top_p": 0.9}
 REPLY_LIMIT = 1024
 """Tokens of a reply before it waits for Continue."""

@@ -21,6 +21,8 @@ from ...kernels.interface import (
     Kernels,
     LayerWeights,
     Weight,
+    row_of,
+    rows_apart,
 )
 from ...kernels.reference import dense
 from ..errors import ModelFileError
@@ -43,14 +45,27 @@ class Decoder:
     """A decoder with its weights on a device, ready to run steps.
 
     Runs as one compiled program where the kernels have one, and operation by operation until it is ready.
+
+    Args:
+        deterministic: what a row gives depends on its own sequence only, to the bit: not on company, chunks or hits.
+            Rows are then attended one by one, and where there is no program, computed one by one; nothing runs before
+            the program is ready.
     """
 
-    def __init__(self, shape: DecoderShape, weights: DecoderWeights, kernels: Kernels, kv_cache: torch.Tensor):
+    def __init__(
+        self,
+        shape: DecoderShape,
+        weights: DecoderWeights,
+        kernels: Kernels,
+        kv_cache: torch.Tensor,
+        deterministic: bool = False,
+    ):
         self.shape = shape
         self.kernels = kernels
+        self.deterministic = deterministic
         self._compiling = kernels.fuse(shape, weights, kv_cache)
         self._holder: DecoderProgram | None = None
-        if self._compiling is not None and num_weights(shape) > MOST_PLAIN_WEIGHTS:
+        if self._compiling is not None and (deterministic or num_weights(shape) > MOST_PLAIN_WEIGHTS):
             wait([self._compiling])
         self._adopt_program()
         if self._holder is None:
@@ -69,6 +84,11 @@ class Decoder:
         """
         self._adopt_program()
         assert self._holder is not None
+        if not self.deterministic:
+            return self._holder.forward(token_ids, groups, sample_rows)
+        groups = [rows_apart(group) for group in groups]
+        if isinstance(self._holder, OperationSteps):
+            return self._holder.forward_by_row(token_ids, groups, sample_rows)
         return self._holder.forward(token_ids, groups, sample_rows)
 
     def _adopt_program(self) -> None:
@@ -116,6 +136,21 @@ class OperationSteps:
             last = residual[rows] if delta is None else residual[rows] + delta[rows]
             logits = self.head(self.kernels.rms_norm(last, self.final_norm, self.shape.eps))
             return logits.float().cpu().numpy()
+
+    def forward_by_row(
+        self, token_ids: np.ndarray, groups: Sequence[AttentionBatch], sample_rows: np.ndarray
+    ) -> np.ndarray:
+        """As `forward`, in products of one row: those of several round differently."""
+        logits = {
+            row: self.forward(
+                token_ids[row : row + 1],
+                [row_of(group, row) for group in groups],
+                np.flatnonzero(np.array([row in sample_rows])),
+            )
+            for row in range(len(token_ids))
+        }
+        empty = np.empty((0, self.shape.vocab_size), np.float32)
+        return np.concatenate([empty, *(logits[int(row)] for row in sample_rows)])
 
     def _norm(self, delta: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         if delta is None:

@@ -51,7 +51,7 @@ _LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
 # Tables that the spec carries (`rope_freqs`) or that the rotary embedding computes for itself.
 _NOT_PARAMETERS = {"rope_freqs.weight", "rope.inv_freq", "rope_factors_long.weight", "rope_factors_short.weight"}
 _SAMPLING_KEYS = {"temp": "temperature", "temperature": "temperature", "top_p": "top_p", "top_k": "top_k",
-                  "min_p": "min_p"}  # fmt: skip
+                  "min_p": "min_p", "penalty_repeat": "repetition_penalty"}  # fmt: skip
 # What the makers recommend where the file is silent, by `general.basename`.
 _KNOWN_SAMPLING = {"smollm2": {"temperature": 0.2, "top_p": 0.9}}
 

@@ -30,7 +30,7 @@ _FAMILIES = {
 }
 _IGNORED = re.compile(r".*\.rotary_emb\.inv_freq")
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 class HFCheckpoint(Checkpoint):

@@ -127,7 +127,8 @@ def test_requests_are_listed(server: ApiServer) -> None:
     assert server.http.get("/api/kv/requests").json() == {"requests": []}
     server.engine.delay_s = 0.05
     with server.http.stream("POST", "/v1/completions", json={"prompt": "a", "stream": True}) as answer:
-        next(answer.iter_lines())
+        lines = answer.iter_lines()
+        next(lines)
         (one,) = server.http.get("/api/kv/requests").json()["requests"]
         assert one["state"] == "running"
 
