@@ -8,7 +8,7 @@ from itertools import combinations, product
 from random import Random
 from typing import Any
 
-from .bench_models import EXACT_MODES, Mode, inexact_modes
+from .bench_models import DEFAULT_MODE, EXACT_MODES, Mode, inexact_modes
 
 SHUFFLE = 3
 """Seed of the covering set's order: with this one no combination is spare (3 chunks x 4 block sizes are 12)."""
@@ -96,3 +96,8 @@ def exact_combinations() -> list[Combination]:
 def inexact_combinations() -> list[Combination]:
     """The covering set of all other modes: how far they go is reported."""
     return covering(inexact_modes())
+
+
+def quick_combinations() -> list[Combination]:
+    """The covering sets of the compiled kernels alone; plain torch is many times slower."""
+    return covering(EXACT_MODES[:1]) + covering((DEFAULT_MODE,))

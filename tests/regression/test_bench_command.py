@@ -23,6 +23,7 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(bench_models.BenchModel, "open", classmethod(lambda kind, path: model))
     monkeypatch.setattr(bench_regress, "load_cases", lambda: cases)
     monkeypatch.setattr(bench_combinations, "exact_combinations", lambda: few)
+    monkeypatch.setattr(bench_combinations, "quick_combinations", lambda: few)
     monkeypatch.setattr(bench_combinations, "inexact_combinations", lambda: [])
     return cases
 

@@ -11,7 +11,13 @@ from itertools import combinations
 import pytest
 
 from pagedchat.app import bench_regress
-from pagedchat.app.bench_combinations import axis_values, every_combination, exact_combinations, inexact_combinations
+from pagedchat.app.bench_combinations import (
+    axis_values,
+    every_combination,
+    exact_combinations,
+    inexact_combinations,
+    quick_combinations,
+)
 from pagedchat.app.bench_models import DEFAULT_MODE, EXACT_MODES
 from pagedchat.app.bench_regress import Turn, run_combination
 from regression.tiny_set import tiny_cases, tiny_model
@@ -33,6 +39,8 @@ def test_any_two_values_of_two_axes_meet_in_the_covering_set():
     chosen = exact_combinations()
     assert all_pairs(chosen) == all_pairs(every_combination(EXACT_MODES))
     assert len(chosen) == len(set(chosen)) < 16
+    quick = [one for one in quick_combinations() if one.mode.exact]
+    assert all_pairs(quick) == all_pairs(every_combination(EXACT_MODES[:1]))
     assert all(one.mode.exact for one in chosen) and not any(one.mode.exact for one in inexact_combinations())
 
 
