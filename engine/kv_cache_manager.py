@@ -130,10 +130,10 @@ class KVCacheManager:
         Returns:
             False when the pool cannot give what is missing; nothing has changed then.
         """
-        tables, counts = request.tables, self.pool.ref_counts
-        tail = request.num_computed // self.block_size
-        missing = self.blocks_for(request.num_computed + num_tokens) - len(tables[0])
-        shared = [t for t in tables if tail < len(t) and counts[t[tail]] > 1 and self._is_shared(t[tail])]
+        tables, counts, computed = request.tables, self.pool.ref_counts, request.num_computed
+        tail, length = computed // self.block_size, len(tables[0])
+        missing = (computed + num_tokens - 1) // self.block_size + 1 - length
+        shared = [] if tail >= length else [t for t in tables if counts[t[tail]] > 1 and self._is_shared(t[tail])]
         if missing <= 0 and not shared:
             return True
         if max(missing, 0) * len(tables) + len(shared) > self.pool.num_available:

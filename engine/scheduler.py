@@ -112,7 +112,12 @@ class Scheduler:
         decode_budget = (budget + 1) // 2 if prefilling or self.waiting else budget
         if len(decoding) > decode_budget:
             decoding = sorted(decoding, key=lambda one: one.last_step)[:decode_budget]
-        for request in [*decoding, *prefilling]:
+        for request in decoding:
+            if request.state is RequestState.RUNNING and self._make_room(request, 1, plan):
+                plan.append(Scheduled(request, 1))
+                request.last_step = self._step
+        budget -= len(plan)
+        for request in prefilling:
             count = min(request.num_to_compute, budget, self._most_tokens(request))
             if count and request.state is RequestState.RUNNING and self._make_room(request, count, plan):
                 plan.append(Scheduled(request, count))

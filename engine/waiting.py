@@ -63,7 +63,7 @@ class WaitingQueue:
         """The request was admitted: its salt and its lane have had their turn."""
         self.remove(request)
         self._turn += 1
-        for key in (request.salt, _lane(request)):
+        for key in (request.salt, _lane(request)) if request.lane else (request.salt,):
             self._served[key] = self._turn
             self._served.move_to_end(key)
         while len(self._served) > REMEMBERED_LANES:
