@@ -305,7 +305,7 @@ class Engine(EngineInspection):
                 f"The prompt has {len(prompt):,} tokens, but the context holds {self.max_model_len:,} with the reply. "
                 + ("Shorten it, or start with a larger --max-model-len." if more else "Shorten it.")
             )
-        capacity = self.kv.capacity
+        capacity = self.kv.demand.capacity
         if capacity is not None and len(prompt) > capacity:
             raise ContextLengthError(
                 f"The prompt has {len(prompt):,} tokens, but the KV pool holds {capacity:,}. "

@@ -56,7 +56,7 @@ def branch_rows(
 ) -> list[dict[str, Any]]:
     """One row a logical block: its tokens, the physical block or None, its count, and the requests that hold it."""
     found, owners, rows = kv.match(token_ids, salt), _owners(requests), []
-    for logical in range(kv.blocks_for(len(token_ids))):
+    for logical in range(kv.demand.logical(len(token_ids))):
         wanted = min(kv.block_size, len(token_ids) - logical * kv.block_size)
         block, held = None, 0
         if logical < len(found.blocks):

@@ -99,7 +99,7 @@ class EngineInspection:
             "block_size": self.kv.block_size,
             "num_blocks": self.kv.pool.num_blocks,
             "kv_groups": list(self.kv.windows),
-            "capacity": self.kv.capacity,
+            "capacity": self.kv.demand.capacity,
             "max_model_len": self.max_model_len,
             "max_num_seqs": self.config.max_num_seqs,
             "prefix_caching": self.config.enable_prefix_caching,

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from .block_pool import BlockPool
 from .events import EventLog, EventType
+from .kv_demand import KVDemand
 from .prefix_index import NO_BLOCK, Match, Node, PrefixIndex
 from .request import BlockTable, Request
 
@@ -31,10 +32,7 @@ class KVCacheManager:
         block_size: tokens per block.
         enable_caching: whether finished blocks are kept and found again.
         windows: the KV groups: how many positions back the layers of each see, None for all of them.
-        max_step_tokens: most tokens of one request in one step; what a windowed group may hold beyond its window.
-
-    Attributes:
-        max_step_tokens: the same, less where a windowed model has a small pool.
+        max_step_tokens: most tokens of one request in one step (see `KVDemand`).
     """
 
     def __init__(
@@ -51,10 +49,7 @@ class KVCacheManager:
         self.windows: tuple[int | None, ...] = self.index.windows
         self.pool = BlockPool(num_blocks, self._evicted)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
-        self.max_step_tokens = max_step_tokens
-        self._windowed = any(windows)
-        if self._windowed:  # what one step adds to a windowed group must leave room in a small pool
-            self.max_step_tokens = max(1, min(max_step_tokens, num_blocks * block_size // (4 * len(windows))))
+        self.demand = KVDemand(num_blocks, block_size, self.windows, max_step_tokens)
         self._tails: dict[Request, _Tail] = {}
         self._copies: list[tuple[int, int]] = []
         self._held: list[int] = []
@@ -72,30 +67,12 @@ class KVCacheManager:
             return Match()
         return self.match(request.token_ids, request.salt, request.num_tokens - 1)
 
-    def blocks_for(self, num_tokens: int) -> int:
-        """Logical blocks that ``num_tokens`` tokens fill or begin."""
-        return -(-num_tokens // self.block_size)
-
-    def footprint(self, num_tokens: int) -> int:
-        """Most physical blocks that a sequence of this length holds at a time, all groups together."""
-        return sum(self._group_footprint(window, num_tokens) for window in self.windows)
-
-    @property
-    def capacity(self) -> int | None:
-        """Tokens of the longest sequence that the pool can hold; None if its length does not matter."""
-        windowed = [window for window in self.windows if window is not None]
-        rest = self.pool.num_blocks - sum(self._group_footprint(window, 2**62) for window in windowed)
-        num_full = len(self.windows) - len(windowed)
-        if not num_full:
-            return None if rest >= 0 else 0
-        return max(0, rest // num_full) * self.block_size
-
     def still_wanted(self, request: Request) -> int:
         """Blocks that a running request will need for the tokens it has."""
         wanted = 0
-        for group, (window, table) in enumerate(zip(self.windows, request.tables, strict=True)):
+        for group, table in enumerate(request.tables):
             held = len(table) - self.index.first_needed(group, request.num_computed)
-            wanted += max(0, self._group_footprint(window, request.num_tokens) - held)
+            wanted += max(0, self.demand.of_group(group, request.num_tokens) - held)
         return wanted
 
     # -- a request's life ---------------------------------------------------------------------------------------
@@ -163,7 +140,7 @@ class KVCacheManager:
             self._emit(
                 "stored", stored, request, parent=None if parent == NO_BLOCK else parent, num_tokens=self.block_size
             )
-        if self._windowed:
+        if any(self.windows):
             self._release_behind(request)
 
     def free(self, request: Request) -> None:
@@ -237,14 +214,9 @@ class KVCacheManager:
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _group_footprint(self, window: int | None, num_tokens: int) -> int:
-        if window is not None:
-            num_tokens = min(num_tokens, window + self.max_step_tokens + self.block_size)
-        return self.blocks_for(num_tokens)
-
     def _fits(self, request: Request, found: Match, reserve: int) -> bool:
         """Whether all tokens fit beside ``reserve`` blocks; cached hits count as used."""
-        wanted = min(self.footprint(request.num_tokens + 1), self.pool.num_blocks)
+        wanted = min(self.demand.of_sequence(request.num_tokens + 1), self.pool.num_blocks)
         shared = [block for table in self._tables_of(found) for block in table if block != NO_BLOCK]
         unused_hits = sum(self.pool.is_evictable(block) for block in (*shared, *found.partial))
         return max(0, wanted - len(shared)) + unused_hits + reserve <= self.pool.num_available

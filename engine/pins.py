@@ -48,8 +48,10 @@ class PinnedPrefixes:
         Raises:
             RequestError: when it is empty, or all pins together would take more than their share of the pool.
         """
-        wanted = self._kv.footprint(len(token_ids))
-        others = sum(self._kv.footprint(len(pin.token_ids)) for other, pin in self._pins.items() if other != name)
+        wanted = self._kv.demand.of_sequence(len(token_ids))
+        others = sum(
+            self._kv.demand.of_sequence(len(pin.token_ids)) for other, pin in self._pins.items() if other != name
+        )
         if not token_ids:
             raise RequestError("There is nothing to pin: the prefix is empty.")
         if wanted + others > self.most_blocks:

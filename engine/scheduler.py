@@ -175,7 +175,7 @@ class Scheduler:
 
     def _most_tokens(self, request: Request) -> int:
         """Tokens of one request in one step; few where each needs a row of logits, [vocab_size] floats."""
-        most = self.kv.max_step_tokens
+        most = self.kv.demand.max_step_tokens
         return min(most, ROWS_OF_LOGITS) if request.params.needs_all_logits else most
 
     def _yield_to_better(self) -> None:
