@@ -44,6 +44,7 @@ def trial(draw: random.Random, model: TrialModel) -> Counter[str]:
         engine = model.engine(num_blocks=num_blocks, **settings)
         run(engine, arrivals)
         check_at_rest(engine)
+        assert pool == "tiny" or engine.snapshot()["free"], "the huge pool was not huge"
         evicted = sum(event["type"] == "evicted" for event in engine.drain_events())
         notes[f"{pool}: preemptions"] += sum(one.asked.preemptions for one in arrivals)
         notes[f"{pool}: evictions"] += evicted
@@ -51,7 +52,6 @@ def trial(draw: random.Random, model: TrialModel) -> Counter[str]:
     for huge, tiny in zip(*runs, strict=True):
         compare(model, tiny, huge, notes)
     notes["requests"] += requests
-    assert notes["huge: evictions"] == 0, "the huge pool was not huge"
     return notes
 
 
