@@ -51,7 +51,7 @@ class Scheduler:
         kv: block tables.
         max_num_seqs: requests running at the same time.
         token_budget: tokens of one step; never less than ``max_num_seqs``, so that no decode starves.
-        on_exhausted: called with a running request that is alone and for which the pool has no block left.
+        on_exhausted: called with a request that is alone and for which the pool has no block left.
         give_way: called when a request that is alone lacks blocks; True if it made some available (pins given up).
         clock: seconds, for timelines.
     """
@@ -163,6 +163,8 @@ class Scheduler:
         count = min(request.num_to_compute, budget, self._most_tokens(request))
         if not self.kv.append_slots(request, count):
             self.kv.free(request)
+            if not self.running:  # it had outgrown the pool when it was preempted
+                self._on_exhausted(request)
             return 0
         again = request.metrics.preemptions > 0
         self.waiting.served(request)

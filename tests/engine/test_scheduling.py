@@ -6,6 +6,7 @@ import pytest
 
 from pagedchat.engine.errors import EngineError, RequestError
 from pagedchat.engine.sampling_params import SamplingParams
+from pagedchat.engine.types import BACKGROUND_PRIORITY
 from support.paged_model import cold, drain, make_engine, run
 
 B = 4
@@ -87,6 +88,18 @@ def test_the_only_request_ends_with_a_length_reason_when_the_pool_is_full():
     assert engine.runner.calls <= 10
     assert engine.kv.pool.num_active == 0
     assert run(engine, {"next": prompt_of(5, 61)}, 3)["next"] == cold(prompt_of(5, 61), 3)
+
+
+def test_a_request_that_was_preempted_when_it_had_filled_the_pool_ends_as_if_it_had_gone_on():
+    engine, prompt = make_engine(num_blocks=4), prompt_of(10, 62)
+    engine.add_request("title", prompt, greedy(40), priority=BACKGROUND_PRIORITY)
+    while engine.requests()[0]["num_tokens"] <= 4 * B:
+        engine.step()
+    engine.add_request("chat", prompt_of(2, 63), greedy(2))
+    _, last = drain(engine)
+    assert last["title"].metrics.preemptions == 1 and last["title"].finish_reason == "length"
+    assert last["title"].metrics.completion_tokens == 4 * B + 1 - len(prompt)
+    assert engine.kv.pool.num_active == 0
 
 
 def test_a_prompt_that_can_never_fit_is_refused_at_once_with_both_numbers_and_blocks_nobody():
