@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .kv_cache_manager import KVCacheManager
-from .prefix_index import NO_BLOCK
-from .request import Request
+from .request import NO_BLOCK, Request
 
 
 def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .block_copies import BlockCopies
 from .block_pool import BlockPool
 from .events import EventLog, EventType
 from .kv_demand import KVDemand
-from .prefix_index import NO_BLOCK, Match, Node, PrefixIndex
-from .request import BlockTable, Request
+from .live_tail import LiveRequest
+from .prefix_index import Match, Node, PrefixIndex
+from .request import NO_BLOCK, BlockTable, Request, in_token_order
 
 
 class KVCacheManager:
@@ -50,9 +52,8 @@ class KVCacheManager:
         self.pool = BlockPool(num_blocks, self._evicted)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
         self.demand = KVDemand(num_blocks, block_size, self.windows, max_step_tokens)
-        self._tails: dict[Request, _Tail] = {}
-        self._copies: list[tuple[int, int]] = []
-        self._held: list[int] = []
+        self._tails: dict[Request, LiveRequest] = {}
+        self._copies = BlockCopies()
 
     # -- looking up ---------------------------------------------------------------------------------------------
 
@@ -148,8 +149,8 @@ class KVCacheManager:
         if not any(request.tables):
             self._let_go(request)
             return
-        blocks = _interleaved(request.tables, 0, len(request.tables[0]))
-        sources = self._drop_copies(blocks)
+        blocks = in_token_order(request.tables)
+        sources = self._copies.drop(blocks)
         if self.enable_caching and not sources:
             self._store_tail(request)
         self._let_go(request)
@@ -160,7 +161,7 @@ class KVCacheManager:
     def fork(self, source: Request, target: Request) -> None:
         """Give ``target`` all blocks of ``source``, the part-filled tail too; the first writer copies the tail."""
         assert not any(target.tables)
-        shared = _interleaved(source.tables, 0, len(source.tables[0]))
+        shared = in_token_order(source.tables)
         for block in shared:
             self.pool.acquire(block)
         target.tables = [table[:] for table in source.tables]
@@ -175,12 +176,11 @@ class KVCacheManager:
     @property
     def copies(self) -> list[tuple[int, int]]:
         """(source, destination) blocks to copy before this step writes; sources stay held until `step_done`."""
-        return list(self._copies)
+        return self._copies.pairs
 
     def step_done(self) -> None:
         """The step's copies have happened: let go of their sources."""
-        self._copies = []
-        held, self._held = self._held, []
+        held = self._copies.done()
         if held:
             self.pool.release(held)
             self._emit("released", held, None)
@@ -200,7 +200,7 @@ class KVCacheManager:
     def conserved(self, requests: Iterable[Request]) -> bool:
         """Whether counts equal the entries of all tables and every block is free, cached or active."""
         entries = [block for request in requests for table in request.tables for block in table if block != NO_BLOCK]
-        return self.pool.conserved([*entries, *self._held])
+        return self.pool.conserved([*entries, *self._copies.held])
 
     def set_pinned(self, blocks: Sequence[int], pinned: bool) -> None:
         """Keep cached content from eviction, or no longer."""
@@ -237,7 +237,7 @@ class KVCacheManager:
 
     def _share(self, request: Request, found: Match) -> None:
         tables = self._tables_of(found)
-        shared = _interleaved(tables, 0, len(found.nodes))
+        shared = in_token_order(tables)
         for block in shared:
             self.pool.acquire(block)
         request.tables = tables
@@ -281,24 +281,12 @@ class KVCacheManager:
         source = table[logical]
         (target,) = self.pool.allocate(1)
         table[logical] = target
-        self._copies.append((source, target))
-        self._held.append(source)
+        self._copies.add(source, target)
         request.metrics.blocks_copied += 1
         self._emit("copied", [source, target], request, num_tokens=request.num_computed % self.block_size)
 
-    def _drop_copies(self, targets: list[int]) -> list[int]:
-        """Forget the copies into ``targets``; the sources, which need not stay for them any longer."""
-        if not self._copies:
-            return []
-        gone = set(targets)
-        sources = [source for source, target in self._copies if target in gone]
-        self._copies = [pair for pair in self._copies if pair[1] not in gone]
-        for source in sources:
-            self._held.remove(source)
-        return sources
-
     def _is_shared(self, block: int) -> bool:
-        return self.pool.ref_counts[block] - self._held.count(block) > 1
+        return self.pool.ref_counts[block] - self._copies.holds(block) > 1
 
     def _evicted(self, block: int) -> None:
         parent = self.index.parent_of(block)
@@ -375,7 +363,7 @@ class KVCacheManager:
 
     def _hang(self, request: Request, node: Node) -> None:
         """Let a running request's sequence go on from ``node``, where others find its tail."""
-        tail = self._tails.setdefault(request, _Tail(self, request))
+        tail = self._tails.setdefault(request, LiveRequest(request, self.block_size, self._copies))
         if request.node is not None:
             self.index.detach(request.node, tail)
         request.node = node
@@ -390,14 +378,6 @@ class KVCacheManager:
         request.tables = [BlockTable("i") for _ in self.windows]
         request.num_computed = request.num_stored = 0
 
-    def tail_blocks(self, request: Request) -> list[int]:
-        """The blocks of a running request's part-filled tail; empty when there is none, or before its copy is made."""
-        logical, filled = divmod(request.num_computed, self.block_size)
-        if not filled or logical != request.num_stored:
-            return []
-        blocks = [table[logical] for table in request.tables]
-        return [] if any(target in blocks for _, target in self._copies) else blocks
-
     def _emit(self, kind: EventType, blocks: Sequence[int], request: Request | None, **more: int | None) -> None:
         self.events.emit(
             kind,
@@ -406,23 +386,3 @@ class KVCacheManager:
             labels=request.labels if request else None,
             **more,
         )
-
-
-class _Tail:
-    """The live tail of one request, for the prefix index."""
-
-    def __init__(self, kv: KVCacheManager, request: Request) -> None:
-        self._kv = kv
-        self._request = request
-
-    def tokens(self) -> Sequence[int]:
-        request = self._request
-        return request.token_ids[request.num_stored * self._kv.block_size : request.num_computed]
-
-    def blocks(self) -> Sequence[int]:
-        return self._kv.tail_blocks(self._request)
-
-
-def _interleaved(tables: list[BlockTable], first: int, last: int) -> list[int]:
-    """The blocks of all groups in the order of their tokens."""
-    return [table[logical] for logical in range(first, last) for table in tables if table[logical] != NO_BLOCK]

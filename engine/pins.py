@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import RequestError
 from .kv_cache_manager import KVCacheManager
-from .prefix_index import NO_BLOCK
+from .request import NO_BLOCK
 
 MOST_PINNED = 0.25
 """Share of the pool's blocks that pins may take."""

@@ -22,10 +22,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-Tokens = tuple[int, ...]
+from .request import NO_BLOCK
 
-NO_BLOCK = -1
-"""In a block table or a node: this group's block is not there (behind its window)."""
+Tokens = tuple[int, ...]
 
 
 class LiveTail(Protocol):

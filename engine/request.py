@@ -18,6 +18,15 @@ BlockTable = array
 """Physical blocks by logical block, as C integers, so that a step's tables are gathered without converting them."""
 
 
+NO_BLOCK = -1
+"""In a block table or an index node: this group's block is not there (behind its window)."""
+
+
+def in_token_order(tables: list[BlockTable]) -> list[int]:
+    """The blocks of all KV groups in the order of their tokens."""
+    return [block for logical in zip(*tables, strict=True) for block in logical if block != NO_BLOCK]
+
+
 class RequestState(enum.Enum):
     """Where a request stands. A preempted one is waiting again."""
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from pagedchat.engine.kv_cache_manager import KVCacheManager
-from pagedchat.engine.prefix_index import NO_BLOCK
-from pagedchat.engine.request import Request
+from pagedchat.engine.request import NO_BLOCK, Request
 from pagedchat.engine.sampling_params import SamplingParams
 
 NOTHING = -7
@@ -29,7 +28,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(block_size=st.sampled_from([1, 2, 4]), num_blocks=st.integers(3, 16), caching=st.booleans())
     def start(self, block_size, num_blocks, caching):
-        self.size = block_size
+        self.size: int = block_size
         num_blocks *= len(self.windows)
         self.kv = KVCacheManager(num_blocks, block_size, caching, self.windows, max_step_tokens=8)
         self.content = [[NOTHING] * block_size for _ in range(num_blocks)]
@@ -162,7 +161,7 @@ class Machine(RuleBasedStateMachine):
         for table in request.tables:
             for position in range(request.num_computed, request.num_computed + chunk):
                 block = table[position // self.size]
-                assert self.kv.pool.ref_counts[block] - self.kv._held.count(block) == 1, "a shared block is written"
+                assert self.kv.pool.ref_counts[block] - self.kv._copies.holds(block) == 1, "a shared block is written"
                 self.content[block][position % self.size] = request.token_ids[position]
 
     def end(self, request: Request):
@@ -204,7 +203,7 @@ class Machine(RuleBasedStateMachine):
     def every_token_that_will_be_seen_lies_in_its_slot(self):
         if not hasattr(self, "kv"):
             return
-        origin = {target: source for source, target in self.kv.copies}
+        origin: dict[int, int] = {target: source for source, target in self.kv.copies}
         for request in self.requests:
             for group, table in enumerate(request.tables):
                 first = self.kv.index.first_needed(group, request.num_computed) * self.size
