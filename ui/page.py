@@ -79,6 +79,7 @@ def _settings_fields() -> list[Any]:
     with gr.Row():
         limit = gr.Number(label="Reply limit", info="Tokens until Continue is offered.", minimum=1, precision=0)
         seed = gr.Number(label="Seed", info="Fixed: the same reply again. Empty: a new one each time.", precision=0)
+    gr.HTML(value="", html_template='<p class="set-engine"></p>', apply_default_css=False)
     return [system, temperature, top_p, top_k, min_p, limit, seed]
 
 

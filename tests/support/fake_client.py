@@ -29,6 +29,7 @@ INFO = {
     "block_size": 16,
     "num_blocks": 256,
     "max_model_len": 2048,
+    "max_num_seqs": 32,
     "kv_bytes": 1 << 20,
     "default_system_prompt": None,
     "sampling_defaults": {},

@@ -1,6 +1,7 @@
 // The settings of the open chat. The widgets are Gradio's; this fills them, reads them and shows them as a dialog.
 
 import { byId, debounced, icon } from "./dom.js";
+import { count } from "./format.js";
 
 const FIELDS = ["system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
 const OFF = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, max_tokens: 1024, seed: null };
@@ -37,17 +38,30 @@ export class Settings {
     this.shown = [...this.values];
     this.session = null;
     this.next = session.id;
+    this.info = info;
     this.act.fill();
   }
 
   /** The widgets have their values: now they may be seen and changed. */
   #reveal() {
     this.#dress();
+    this.#showEngine();
     this.session = this.next;
     if (this.isOpen) return;
     document.documentElement.setAttribute("data-settings", "");
     byId("pagedchat").inert = true;
     this.element.querySelector("textarea")?.focus();
+  }
+
+  /** What holds for all chats and is chosen when the server starts. */
+  #showEngine() {
+    const { max_num_seqs, max_model_len, device, dtype, kernels, reason } = this.info;
+    const facts = [
+      max_num_seqs && `${count(max_num_seqs)} replies at once, more wait their turn`,
+      max_model_len && `context of ${count(max_model_len)} tokens`,
+      kernels && `${dtype} on ${device}, ${kernels} kernels${reason ? `: ${reason}` : ""}`,
+    ].filter(Boolean);
+    this.element.querySelector(".set-engine").textContent = facts.length ? `Engine: ${facts.join("; ")}.` : "";
   }
 
   async close() {

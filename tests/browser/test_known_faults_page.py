@@ -1,0 +1,158 @@
+"""Ways in which pages went wrong elsewhere: chats that wait for others, settings without meaning, markup that runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, expect
+
+from pagedchat.engine.errors import RequestError
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+
+
+def open_settings(chat: PageDriver) -> Locator:
+    chat.page.get_by_role("button", name="Settings", exact=True).first.click()
+    dialog = chat.page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    return dialog
+
+
+def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
+    open_page: Callable[..., PageDriver], server: PageServer
+) -> None:
+    server.client.replies = lambda request: ((request.messages or [])[-1]["content"] + " ") * 50
+    server.client.delay_s = 0.05
+    tabs = [open_page() for _ in range(6)]
+    for index, tab in enumerate(tabs[:5]):
+        tab.page.bring_to_front()
+        tab.new_chat()
+        tab.send(f"tab {index}")
+    running = server.do(server.client.stats())["running"]
+    for tab in tabs[:5]:
+        expect(tab.messages("assistant").last).to_contain_text("tab")
+    assert running == 5
+    sessions = [tab.session_id for tab in tabs[:5]]
+    tabs[4].page.bring_to_front()
+    begun = time.monotonic()
+    tabs[4].test_id("stop").click()
+    expect(tabs[4].messages("assistant").last).to_have_attribute("data-status", "stopped")
+    assert time.monotonic() - begun < 1
+    assert server.do(server.client.stats())["running"] == 4
+    tabs[5].page.bring_to_front()
+    begun = time.monotonic()
+    tabs[5].page.reload()
+    expect(tabs[5].page.locator(f"[data-session-id='{sessions[0]}'] .live")).to_be_visible()
+    opened = time.monotonic() - begun
+    begun = time.monotonic()
+    tabs[5].open_chat(sessions[0])
+    expect(tabs[5].messages("assistant").last).to_contain_text("tab 0")
+    assert time.monotonic() - begun < 1
+    assert opened < 5, "a whole page load"
+    server.client.delay_s = 0.0
+    for index, tab in enumerate(tabs[:4]):
+        tab.page.bring_to_front()
+        tab.wait_done()
+        assert tab.texts() == [f"tab {index}", (f"tab {index} " * 50).strip()]
+
+
+def test_the_settings_say_how_many_replies_run_at_once_and_on_what(chat: PageDriver, server: PageServer) -> None:
+    words = open_settings(chat).locator(".set-engine")
+    expect(words).to_contain_text("32 replies at once")
+    expect(words).to_contain_text("2,048 tokens")
+    expect(words).to_contain_text("float32 on cpu, reference kernels: a test")
+
+
+@pytest.mark.parametrize("typed", ["-1", "7", "1e-9", "1e99", "--", ""])
+def test_a_temperature_without_meaning_never_reaches_the_model(
+    chat: PageDriver, server: PageServer, typed: str
+) -> None:
+    dialog = open_settings(chat)
+    box = dialog.get_by_role("spinbutton", name="Temperature")
+    slider = dialog.get_by_role("slider", name="Temperature")
+    assert (slider.get_attribute("min"), slider.get_attribute("max")) == ("0", "2")
+    box.click()
+    box.press("Control+a")
+    box.press_sequentially(typed) if typed else box.press("Delete")
+    box.press("Tab")
+    chat.page.wait_for_timeout(600)
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).not_to_be_visible()
+    reply = chat.ask("Go on")
+    expect(reply).to_have_attribute("data-status", "done")
+    assert 0 <= server.client.requests[-1].params.temperature <= 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "spelled"),
+    [(-1, "-1"), (101, "101"), ("0", "'0'"), (True, "true"), (float("nan"), "NaN"), (float("inf"), "Infinity")],
+)
+def test_a_page_that_sends_such_a_temperature_is_told_so_and_the_chat_stays_as_it_was(
+    chat: PageDriver, server: PageServer, wrong: object, spelled: str
+) -> None:
+    chat.ask("Before")
+    told = chat.page.evaluate(
+        f"""() => window.pagedchat.page.socket.call("settings", {{
+            session: window.pagedchat.page.current, change: {{temperature: {spelled}}} }})
+            .then((session) => "taken: " + JSON.stringify(session.own_params), (error) => error.message)"""
+    )
+    if spelled in ("NaN", "Infinity"):
+        assert told == "taken: {}", "JSON has neither; what comes is null, the model's own"
+    else:
+        assert told.startswith("temperature ")
+    with pytest.raises(RequestError, match=r"^temperature "):
+        server.do(server.service.update_settings(chat.session_id, params={"temperature": wrong}))
+    assert server.do(server.service.open(chat.session_id))["session"]["own_params"] == {}
+    chat.ask("After")
+    assert server.client.requests[-1].params.temperature == 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x onerror=\"window.hit='img'\">",
+        "<style>body{display:none!important}</style>",
+        "<svg onload=\"window.hit='svg'\"></svg>",
+        "[click](javascript:window.hit='link')",
+    ],
+)
+def test_markup_in_the_models_name_in_errors_and_in_the_panel_runs_nowhere(
+    context: BrowserContext, chat: PageDriver, server: PageServer, text: str
+) -> None:
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    kept = {name: server.client._info[name] for name in ("model", "reason", "warnings")}
+    server.client._info.update(model=text, reason=text, warnings=[text])
+    try:
+        server.call(server.client.set_status, "loading")
+        server.call(server.client.set_status, "ready")
+        chat.page.reload()
+        server.client.refuse = RequestError(text)
+        chat.send("Fails")
+        expect(chat.messages("assistant").last).to_contain_text(text[:12])
+        server.call(server.client.set_failed, text)
+        expect(chat.page.locator("#pc-banner")).to_contain_text(text[:12])
+        server.call(server.client.set_status, "ready")
+        chat.new_chat()
+        chat.ask(text)
+        server.do(server.service.rename(chat.session_id, text))
+        expect(chat.page.locator("#pc-title")).to_have_text(text)
+        for cell in chat.test_id("kv-table").locator("tr, [data-logical]").all()[:3]:
+            cell.hover()
+        grid = chat.test_id("kv-grid")
+        grid.hover(position={"x": 6, "y": 6})
+        chat.page.wait_for_timeout(300)
+        expect(open_settings(chat).locator(".set-engine")).to_contain_text(text)
+        chat.page.keyboard.press("Escape")
+        chat.page.evaluate("(text) => import('/ui/static/toasts.js').then((one) => one.toast(text))", text)
+        chat.page.wait_for_timeout(200)
+        assert chat.page.evaluate("window.hit ?? null") is None
+        assert chat.page.evaluate("getComputedStyle(document.body).display") != "none"
+        assert [url for url in asked if not url.startswith((server.url, "data:", "blob:"))] == []
+        assert chat.page.locator("img[onerror], svg[onload], a[href^=javascript]").count() == 0
+    finally:
+        server.client._info.update(kept)
+        server.call(server.client.set_status, "loading")
+        server.call(server.client.set_status, "ready")
