@@ -118,7 +118,8 @@ class Engine(EngineInspection):
             EngineError: when too many requests are waiting.
         """
         prompt = list(prompt_token_ids)
-        self._check(request_id, prompt, params)
+        self._check_id(request_id, params.n)
+        self._check_prompt(prompt, params.n)
         self.sampler.check(params)
         room, now = self.max_model_len - len(prompt), self._clock()
         seed = params.seed if params.seed is not None else int.from_bytes(os.urandom(8), "little")
@@ -292,10 +293,12 @@ class Engine(EngineInspection):
         request.metrics.computed_tokens = request.num_prompt_tokens - request.num_computed
         self.counters.note_admission(request)
 
-    def _check(self, request_id: str, prompt: list[int], params: SamplingParams) -> None:
-        names = [member_id(request_id, index) for index in range(params.n)]
+    def _check_id(self, request_id: str, num_samples: int) -> None:
+        names = [member_id(request_id, index) for index in range(num_samples)]
         if request_id in self._samples or any(name in self._replies for name in names):
             raise RequestError(f"A request with the id {request_id!r} is already running.")
+
+    def _check_prompt(self, prompt: list[int], num_samples: int) -> None:
         if not prompt:
             raise RequestError("The prompt is empty: it needs at least one token.")
         self._check_ids(prompt)
@@ -311,7 +314,7 @@ class Engine(EngineInspection):
                 f"The prompt has {len(prompt):,} tokens, but the KV pool holds {capacity:,}. "
                 "Shorten it, or start with more --num-blocks."
             )
-        if len(self.scheduler.waiting) + params.n > self.config.max_queue:
+        if len(self.scheduler.waiting) + num_samples > self.config.max_queue:
             raise EngineError(f"{len(self.scheduler.waiting):,} requests are waiting already. Try again later.")
 
     # -- pins ---------------------------------------------------------------------------------------------------
@@ -320,14 +323,16 @@ class Engine(EngineInspection):
         """Keep a prefix (a system prompt) in the cache, whatever else needs room; computed first if it is not there.
 
         Raises:
-            RequestError: when it is too long, pins would take too much of the pool, or prefix caching is off.
+            RequestError: when it is too long, pins would take too much of the pool, or prefix caching is off; a pin
+                that has the name stays then.
         """
         if not self.kv.enable_caching:
             raise RequestError("Nothing can be pinned while prefix caching is off; start with --enable-prefix-caching.")
+        self._check_prompt(list(token_ids), 1)
+        is_cached = self.pins.add(name, token_ids, salt)
         request_id, params = f"pin:{name}", SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
         self.cancel(request_id)
-        self._check(request_id, list(token_ids), params)
-        if not self.pins.add(name, token_ids, salt):
+        if not is_cached:
             self._pinning[request_id] = name
             self.add_request(request_id, token_ids, params, salt=salt, priority=BACKGROUND_PRIORITY)
 

@@ -124,6 +124,17 @@ def test_pinning_again_while_it_is_computed_starts_anew():
     assert drain(engine)[1]["a"].metrics.cached_tokens == 21  # type: ignore[union-attr]
 
 
+def test_a_refused_pin_leaves_the_one_of_its_name_that_is_being_computed():
+    engine, system = make_engine(max_num_batched_tokens=4, max_num_seqs=4), prompt_of(20, 1)
+    engine.pin("system", system)
+    engine.step()
+    for refused in ([], prompt_of(80, 2)):
+        with pytest.raises(RequestError):
+            engine.pin("system", refused)
+    drain(engine)
+    assert engine.stats()["pins"] == [{"name": "system", "num_tokens": 20, "blocks": 5}]
+
+
 def test_a_chats_beginning_is_pinned_without_the_header_of_a_reply():
     tokenizer = sentencepiece_tokenizer()
     engine = Engine(
