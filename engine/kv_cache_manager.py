@@ -68,6 +68,10 @@ class KVCacheManager:
             return Match()
         return self.match(request.token_ids, request.salt, request.num_tokens - 1)
 
+    def blocks_of(self, found: Match) -> list[int]:
+        """The blocks of a hit that whoever goes on from it sees, in the order of their tokens."""
+        return [*in_token_order(self._tables_of(found)), *found.partial]
+
     def still_wanted(self, request: Request) -> int:
         """Blocks that a running request will need for the tokens it has."""
         wanted = 0
@@ -217,9 +221,10 @@ class KVCacheManager:
     def _fits(self, request: Request, found: Match, reserve: int) -> bool:
         """Whether all tokens fit beside ``reserve`` blocks; cached hits count as used."""
         wanted = min(self.demand.of_sequence(request.num_tokens + 1), self.pool.num_blocks)
-        shared = [block for table in self._tables_of(found) for block in table if block != NO_BLOCK]
-        unused_hits = sum(self.pool.is_evictable(block) for block in (*shared, *found.partial))
-        return max(0, wanted - len(shared)) + unused_hits + reserve <= self.pool.num_available
+        hits = self.blocks_of(found)
+        unused_hits = sum(map(self.pool.is_evictable, hits))
+        num_shared = len(hits) - len(found.partial)
+        return max(0, wanted - num_shared) + unused_hits + reserve <= self.pool.num_available
 
     def _without_tail(self, request: Request, found: Match) -> Match:
         if not found.partial:

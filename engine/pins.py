@@ -12,7 +12,6 @@ from typing import Any
 
 from .errors import RequestError
 from .kv_cache_manager import KVCacheManager
-from .request import NO_BLOCK
 
 MOST_PINNED = 0.25
 """Share of the pool's blocks that pins may take."""
@@ -72,8 +71,7 @@ class PinnedPrefixes:
         found = self._kv.match(pin.token_ids, pin.salt)
         if found.num_tokens(self._kv.block_size) < len(pin.token_ids) or (found.partial and not found.partial_node):
             return False
-        nodes = [*found.nodes, *([found.partial_node] if found.partial_node else [])]
-        pin.blocks = [block for node in nodes for block in node.blocks if block != NO_BLOCK]
+        pin.blocks = self._kv.blocks_of(found)
         self._kv.set_pinned(pin.blocks, True)
         return True
 

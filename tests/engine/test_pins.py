@@ -78,6 +78,14 @@ def test_pins_that_would_take_more_than_their_share_are_refused_with_the_numbers
         make_engine(enable_prefix_caching=False).pin("system", system)
 
 
+def test_of_a_group_with_a_window_only_what_the_next_token_sees_is_pinned():
+    engine, system = pinned_engine(160, 100, windows=(None, 8, 8), max_num_batched_tokens=8, max_num_seqs=4)
+    (row,) = engine.stats()["pins"]
+    assert row["blocks"] == engine.snapshot()["pinned"] == 25 + 2 * 2
+    churn(engine, 16)
+    assert engine.probe([*system, 1])["cached_tokens"] == 100
+
+
 def test_a_pin_gives_way_to_a_request_that_needs_the_whole_pool():
     engine, _ = pinned_engine(16)
     prompt = prompt_of(16 * B - 3, 7)
