@@ -156,3 +156,28 @@ def test_markup_in_the_models_name_in_errors_and_in_the_panel_runs_nowhere(
         server.client._info.update(kept)
         server.call(server.client.set_status, "loading")
         server.call(server.client.set_status, "ready")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("template", "chat template rewrites"),
+        ("evicted", "made room"),
+        ("caching_off", "caching is off"),
+        ("new", None),
+    ],
+)
+def test_why_a_chat_is_computed_again_is_said_before_it_is_sent(
+    chat: PageDriver, server: PageServer, monkeypatch: pytest.MonkeyPatch, reason: str, words: str | None
+) -> None:
+    chat.ask("Before")
+
+    async def probe(**_: object) -> dict[str, object]:
+        return {"prompt_tokens": 90, "cached_tokens": 12, "to_compute": 78, "first_difference": 12, "reason": reason}
+
+    monkeypatch.setattr(server.client, "probe", probe)
+    chat.test_id("composer").fill("After")
+    cost = chat.page.locator(".probe .cost")
+    expect(cost).to_contain_text("12 cached, 78 to compute")
+    expect(cost).to_contain_text(words or "tokens left")
+    assert (words is None) == (cost.inner_text().strip().endswith("tokens left"))

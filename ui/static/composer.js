@@ -7,6 +7,13 @@ const DRAFT = "pagedchat.draft.";
 const PROBE_PAUSE_MS = 350;
 const LONGEST_DRAFT = 200_000;
 
+/** Why what was sent before is computed again; a new message needs no reason. */
+const REASONS = {
+  caching_off: "prefix caching is off",
+  evicted: "earlier blocks made room for others",
+  template: "the chat template rewrites an earlier reply",
+};
+
 export class Composer {
   /** `act` has: send(text) -> promise, stop(), probe(text) -> promise, editLast(). */
   constructor(act) {
@@ -139,6 +146,7 @@ export class Composer {
     const out = found.left_out_messages ?? 0;
     if (out) parts.push(` · ${plural(out, "earlier message")} left out`);
     else if (found.max_model_len) parts.push(left > 0 ? ` · ${count(left)} tokens left` : " · longer than the context");
+    if (REASONS[found.reason]) parts.push(` · ${REASONS[found.reason]}`);
     this.probe.replaceChildren(h("span.cost", {}, ...parts));
   }
 
