@@ -87,3 +87,27 @@ def test_each_newcomer_has_its_first_token_soon_while_a_reply_streams() -> None:
     drain(engine)
     waits = [begun[name] - came[name] for name in came if name in begun]
     assert len(waits) >= 19 and max(waits) <= 2 * 64 // 8 + 4, "no later than twice its own chunks"
+
+
+def test_a_prefill_that_is_stopped_costs_no_further_step_and_the_next_message_starts_in_it() -> None:
+    engine = make_engine(1200, max_num_batched_tokens=64, max_num_seqs=2)
+    prompt = [one % 95 for one in range(4000)]
+    engine.add_request("decodes", [1, 2, 3], SamplingParams(temperature=0, max_tokens=500))
+    engine.step()
+    engine.add_request("long", prompt, SamplingParams(temperature=0, max_tokens=500))
+    engine.add_request("queued", [7, 8, 9], SamplingParams(temperature=0, max_tokens=500))
+    for _ in range(20):
+        engine.step()
+    states = {one.request_id for one in engine.scheduler.running}
+    assert states == {"long", "decodes"} and engine._replies["long"].request.num_to_compute > 2000
+    for name in ("long", "decodes", "queued"):
+        assert engine.cancel(name)
+    assert engine.snapshot()["active"] == 0, "before another step"
+    engine.add_request("next", [4, 5, 6], SamplingParams(temperature=0, max_tokens=3))
+    outputs = engine.step()
+    assert engine.runner.rows[-1] == 3, "nothing of the others runs any more"
+    assert {one.request_id: one.finish_reason for one in outputs} == {
+        **dict.fromkeys(("long", "decodes", "queued"), "abort"),
+        "next": None,
+    }
+    drain(engine)

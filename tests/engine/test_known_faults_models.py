@@ -6,12 +6,15 @@ import asyncio
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 
 from pagedchat.engine import LLM, SamplingParams
@@ -204,3 +207,49 @@ def test_a_file_and_a_directory_begin_a_chat_with_the_same_ids(
         assert ids.count(tokenizer.bos_id or -1) == ids[:count].count(tokenizer.bos_id or -1) == count
         prompts.append(ids)
     assert prompts[0] == prompts[1]
+
+
+# -- machines that lack something --------------------------------------------------------------------------------------
+
+STRANGE = """
+import json, sys, tempfile
+sys.modules["triton"] = None
+import torch
+def broken(*_):
+    raise RuntimeError("driver too old")
+torch.cuda.is_available = broken
+from pagedchat.engine import LLM, SamplingParams
+results = []
+for path in sys.argv[2:]:
+    model = LLM(path, device="auto", **json.loads(sys.argv[1]))
+    (result,) = model.generate([IDS], SamplingParams(temperature=0.7, seed=5, max_tokens=12, ignore_eos=True))
+    facts = model.engine.info()
+    results.append([result.outputs[0].token_ids, facts["device"], facts["reason"], facts["dtype"], facts["kernels"]])
+print(json.dumps(results))
+"""
+
+
+def test_models_run_from_strange_folders_and_links_without_triton_or_a_working_cuda(tmp_path: Path) -> None:
+    home = tmp_path / "zkouška ß 模型 dir"
+    home.mkdir()
+    folder, file = write_dir(home / "model ž"), write_file(home / "模型.gguf")
+    linked_folder, linked_file = home / "odkaz", home / "odkaz ß.gguf"
+    linked_folder.symlink_to(folder, target_is_directory=True)
+    linked_file.symlink_to(file)
+    places = {name: str(home) for name in ("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    settings = {name: value for name, value in SETTINGS.items() if name != "device"}
+    ran = subprocess.run(
+        [sys.executable, "-c", STRANGE.replace("IDS", str(IDS)), json.dumps(settings)]
+        + [str(one) for one in (folder, linked_folder, file, linked_file)],
+        env={**os.environ, **places, "XDG_CACHE_HOME": str(platformdirs.user_cache_path()), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=True,
+    )
+    told = json.loads(ran.stdout.splitlines()[-1])
+    wanted, _ = reply(LLM(folder, **SETTINGS))
+    assert [one[0] for one in told] == [wanted] * 4
+    for _, device, reason, dtype, kernels in told:
+        assert (device, dtype) == ("cpu", "float32") and "driver too old" in reason and kernels
