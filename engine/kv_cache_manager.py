@@ -63,8 +63,8 @@ class KVCacheManager:
 
     def match_request(self, request: Request) -> Match:
         """What a waiting request would find now: at most one token less than it has, so that the last one is always
-        computed; nothing if it wants the logits of its whole prompt."""
-        if request.params.needs_all_logits:
+        computed; nothing if it needs the logits of its whole prompt."""
+        if request.needs_prompt_logits:
             return Match()
         return self.match(request.token_ids, request.salt, request.num_tokens - 1)
 

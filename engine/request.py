@@ -110,6 +110,12 @@ class Request:
         return self.num_tokens - self.num_computed
 
     @property
+    def needs_prompt_logits(self) -> bool:
+        """Whether it must compute its whole prompt, because what is cached has no logits: until its first token, and
+        of several samples only the first."""
+        return self.params.needs_all_logits and self.index == 0 and self.num_output_tokens == 0
+
+    @property
     def rank(self) -> tuple[int, int]:
         """Place among running requests: priority first, then age."""
         return (self.priority, self.order)

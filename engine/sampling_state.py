@@ -47,8 +47,7 @@ class SamplingState:
         exempt = tokenizer.special_ids | frozenset(params.stop_token_ids)
         self.counts = TokenCounts(first, request.num_prompt_tokens, exempt)
         self.history = History()
-        tells = params.needs_all_logits and request.index == 0 and request.num_output_tokens == 0
-        self.prompt_logprobs: list[TokenLogprobs | None] = [None] if tells else []
+        self.prompt_logprobs: list[TokenLogprobs | None] = [None] if request.needs_prompt_logits else []
         self._seed = request.seed
         self._block, self._numbers = -1, np.empty(0)
 

@@ -178,7 +178,7 @@ class Scheduler:
     def _most_tokens(self, request: Request) -> int:
         """Tokens of one request in one step; few where each needs a row of logits, [vocab_size] floats."""
         most = self.kv.demand.max_step_tokens
-        return min(most, ROWS_OF_LOGITS) if request.params.needs_all_logits else most
+        return min(most, ROWS_OF_LOGITS) if request.needs_prompt_logits else most
 
     def _yield_to_better(self) -> None:
         """Background work that runs makes way for a waiting request of higher priority that has no seat or no room."""
@@ -206,7 +206,7 @@ class Scheduler:
 
         Much is a block, or half of all there is to compute; for less, waiting would cost more than it saves.
         """
-        if not self.kv.enable_caching or request.params.needs_all_logits:
+        if not self.kv.enable_caching or request.needs_prompt_logits:
             return None
         limit, cached = request.num_tokens - 1, found.num_tokens(self.kv.block_size)
         worth = min(self.kv.block_size, max(1, (limit - cached) // 2))

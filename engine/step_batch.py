@@ -57,10 +57,10 @@ def wanted_logits(request: Request, first: int, count: int) -> tuple[int, bool]:
 
     Returns:
         How many of its first rows are wanted because the token after them is one of the prompt, and whether the last
-        row is, to choose the next token. With several samples the first one tells of the prompt.
+        row is, to choose the next token.
     """
     of_prompt = 0
-    if request.params.needs_all_logits and request.index == 0 and request.num_output_tokens == 0:
+    if request.needs_prompt_logits:
         of_prompt = max(0, min(count, request.num_prompt_tokens - 1 - first))
     return of_prompt, first + count == request.num_tokens
 

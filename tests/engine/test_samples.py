@@ -72,6 +72,15 @@ def test_samples_without_a_seat_run_when_there_is_one():
     assert ids == {("a", index): alone(prompt, 7 + index, 6) for index in range(5)}
 
 
+def test_samples_that_come_later_find_the_prompt_though_its_logits_are_wanted():
+    engine, prompt = make_engine(100, max_num_seqs=1), prompt_of(20, 3)
+    engine.add_request("a", prompt, SamplingParams(temperature=1, seed=7, n=3, max_tokens=1, prompt_logprobs=0))
+    ids, outputs = drain_samples(engine)
+    assert ids == {("a", index): alone(prompt, 7 + index, 1) for index in range(3)}
+    assert engine.runner.rows == [20, 1, 1]
+    assert [len(output.prompt_logprobs or []) for output in outputs] == [20, 0, 0]
+
+
 def test_samples_survive_a_shortage_of_blocks():
     engine, prompt = make_engine(9), prompt_of(9, 3)
     engine.add_request("a", prompt, SamplingParams(temperature=1, seed=7, n=4, max_tokens=16))
