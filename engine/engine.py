@@ -342,10 +342,12 @@ class Engine(EngineInspection):
         return self.pins.remove(name)
 
     def _without_pinning(self, outputs: list[RequestOutput]) -> list[RequestOutput]:
-        """Requests of our own that compute what is pinned: when one is done its blocks are there to pin."""
+        """Requests of our own that compute what is pinned: when one has ended its blocks are there to pin, or the pin
+        is dropped (a step failed, say)."""
         for output in outputs:
-            if output.request_id in self._pinning and output.finish_reason is not None:
-                self.pins.settle(self._pinning[output.request_id])
+            name = self._pinning.get(output.request_id)
+            if name is not None and output.request_id not in self._replies and not self.pins.settle(name):
+                self.pins.remove(name)
         others = [output for output in outputs if output.request_id not in self._pinning]
         self._pinning = {one: name for one, name in self._pinning.items() if one in self._replies}
         return others

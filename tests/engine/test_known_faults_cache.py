@@ -165,7 +165,7 @@ def test_whatever_ends_a_request_its_blocks_come_back() -> None:
     life = Life(5)
     engine, number = life.engine, 0
     engine.pin("system", prompt_of(7, 1))
-    for turn in range(1500):
+    for turn in range(2500):
         if number >= 500 and min(count for state, count in life.aborted.items() if state != "pending") >= 20:
             break
         if len(engine.scheduler.waiting) < 8:

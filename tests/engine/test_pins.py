@@ -143,6 +143,16 @@ def test_a_refused_pin_leaves_the_one_of_its_name_that_is_being_computed():
     assert engine.stats()["pins"] == [{"name": "system", "num_tokens": 20, "blocks": 5}]
 
 
+def test_a_pin_whose_prefix_could_not_be_computed_is_none():
+    engine, system = make_engine(), prompt_of(10, 1)
+    engine.runner.fail_at = {1}
+    engine.pin("system", system)
+    assert drain(engine) == ({}, {}) and engine.stats()["pins"] == []
+    engine.pin("system", system)
+    drain(engine)
+    assert engine.stats()["pins"] == [{"name": "system", "num_tokens": 10, "blocks": 3}]
+
+
 def test_a_chats_beginning_is_pinned_without_the_header_of_a_reply():
     tokenizer = sentencepiece_tokenizer()
     engine = Engine(
