@@ -74,6 +74,18 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         ready_info(client)
         return json_response({"requests": await client.list_requests()})
 
+    _add_pins(router, client)
+
+    @router.get("/events")
+    async def events(request: Request) -> Response:
+        ready_info(client)
+        return StreamingAnswer(EventFollower(client).follow(_start_of(request)))
+
+    refuse_the_rest(router)
+    return router
+
+
+def _add_pins(router: APIRouter, client: EngineClient) -> None:
     @router.get("/pins")
     async def pins() -> Response:
         ready_info(client)
@@ -95,14 +107,6 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         if not await client.unpin(name):
             raise ApiError(404, f"Nothing is pinned under the name {name[:60]!r}.", param="name")
         return json_response({"pins": (await client.stats())["pins"]})
-
-    @router.get("/events")
-    async def events(request: Request) -> Response:
-        ready_info(client)
-        return StreamingAnswer(EventFollower(client).follow(_start_of(request)))
-
-    refuse_the_rest(router)
-    return router
 
 
 def _branch_row(row: dict[str, Any], ids: list[int], size: int) -> dict[str, Any]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from .end_signals import on_end_signals
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit: 0 fine, 1 could not do it, 2 wrong usage. A signal before it begins ends with 0."""
-    for number in END_SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _leave)
+    on_end_signals(_leave)
     from .commands import run
 
     run(sys.argv[1:] if arguments is None else arguments)

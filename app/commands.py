@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ import typer
 from .. import __version__
 from ..engine.errors import PagedChatError
 from .bench import bench_cli
-from .cli import END_SIGNALS
+from .end_signals import on_end_signals
 from .terminal import say
 
 OWN_OPTIONS = ("--help", "-h", "--version")
@@ -58,7 +57,7 @@ def _root(
         print(f"pagedchat {__version__}")
         raise typer.Exit
     if context.invoked_subcommand != "serve":
-        _signals_interrupt()
+        on_end_signals(_interrupt)
 
 
 @cli.command()
@@ -108,7 +107,7 @@ def serve(
 
     settings, folders = _load(**flags)
     try:
-        _signals_interrupt()
+        on_end_signals(_interrupt)
         leave(server.run(settings, folders))
     except KeyboardInterrupt:  # before the server handles signals itself
         leave(0)
@@ -202,14 +201,8 @@ def _complain(sentence: str, status: int) -> int:
     return status
 
 
-def _signals_interrupt() -> None:
-    """From here on there is something to give back: a signal unwinds the command instead of ending the process."""
-    for number in END_SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _interrupt)
-
-
 def _interrupt(number: int, frame: Any) -> None:
+    """There is something to give back by now: a signal unwinds the command instead of ending the process."""
     raise KeyboardInterrupt
 
 
