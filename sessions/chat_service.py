@@ -202,18 +202,12 @@ class ChatService:
         built = await self.engine.build_prompt(messages, not ends_in_reply, begun_at)
         return built.prompt_token_ids[: len(built.prompt_token_ids) - len(built.generation_ids)]
 
-    async def history(self, session_id: str, message_id: str | None) -> list[dict[str, Any]]:
-        """What the prompt of a question under ``message_id`` begins with: see ``GenerateRequest``."""
-        path = await self._read(self.store.question_path, session_id, message_id, self.fingerprint())
-        return prompt_messages(path)[0]
-
     async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
         """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``."""
         messages, own, begun_at = [], {}, None
         if session_id is not None:
-            messages = await self.history(session_id, parent_id)
-            session = await self._read(self.store.session, session_id)
-            own, begun_at = session.params, session.created_at
+            path = await self._read(self.store.question_path, session_id, parent_id, self.fingerprint())
+            messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.created_at
         params = effective_params(own, self.engine.status.info.get("sampling_defaults") or {})
         messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
         return {"messages": messages, "begun_at": begun_at, "trim": True, "max_tokens": params["max_tokens"]}

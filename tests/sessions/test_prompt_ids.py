@@ -179,14 +179,15 @@ def test_a_message_left_without_reply_is_followed_by_the_next(tmp_path: Path) ->
     play(story())
 
 
-def test_the_history_is_what_the_next_prompt_begins_with(tmp_path: Path) -> None:
+def test_what_is_asked_beforehand_about_a_question_is_what_is_sent_then(tmp_path: Path) -> None:
     async def story() -> None:
         async with ChatRoom(tmp_path / "s.db") as room:
             session_id = await room.new(system_prompt="S")
-            assert [one["role"] for one in await room.service.history(session_id, None)] == ["system"]
+            question = await room.service.question(session_id, None, "a")
+            assert [one["role"] for one in question["messages"]] == ["system", "user"]
             first = await room.ask(session_id, "a")
-            history = await room.service.history(session_id, first["id"])
+            question = await room.service.question(session_id, first["id"], "b")
             await room.ask(session_id, "b", first["id"])
-            assert room.engine.requests[-1].messages[:-1] == history
+            assert room.engine.requests[-1].messages == question["messages"]
 
     play(story())
