@@ -101,7 +101,7 @@ def _add_pins(router: APIRouter, client: EngineClient) -> None:
         await client.pin(name, **_probed(body), salt=text(body, "cache_salt"))
         return json_response({"pins": (await client.stats())["pins"]})
 
-    @router.delete("/pins/{name}")
+    @router.delete("/pins/{name:path}")
     async def unpin(name: str) -> Response:
         ready_info(client)
         if not await client.unpin(name):

@@ -135,11 +135,11 @@ def test_requests_are_listed(server: ApiServer) -> None:
 
 def test_pins_are_made_listed_with_their_cost_and_let_go(server: ApiServer) -> None:
     assert server.http.get("/api/kv/pins").json() == {"pins": []}
-    pinned = server.http.post("/api/kv/pins", json={"name": "my system", "prompt": "x" * 20})
-    assert pinned.json() == {"pins": [{"name": "my system", "num_tokens": 20, "blocks": 2}]}
+    pinned = server.http.post("/api/kv/pins", json={"name": "my/system", "prompt": "x" * 20})
+    assert pinned.json() == {"pins": [{"name": "my/system", "num_tokens": 20, "blocks": 2}]}
     assert server.http.get("/api/kv/pins").json() == pinned.json()
-    assert server.http.delete("/api/kv/pins/my%20system").json() == {"pins": []}
-    assert server.http.delete("/api/kv/pins/my%20system").status_code == 404
+    assert server.http.delete("/api/kv/pins/my%2Fsystem").json() == {"pins": []}
+    assert server.http.delete("/api/kv/pins/my%2Fsystem").status_code == 404
 
 
 @pytest.mark.parametrize(
