@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from .block_table import NO_BLOCK
 from .kv_cache_manager import KVCacheManager
-from .request import NO_BLOCK, Request
+from .request import Request
 
 
 def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Sequence
 
 from .block_copies import BlockCopies
 from .block_pool import BlockPool
+from .block_table import NO_BLOCK, BlockTable, in_token_order
 from .events import EventLog, EventType
 from .kv_demand import KVDemand
 from .live_tail import LiveRequest
 from .prefix_index import Match, Node, PrefixIndex
-from .request import NO_BLOCK, BlockTable, Request, in_token_order
+from .request import Request
 
 
 class KVCacheManager:

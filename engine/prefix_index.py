@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .request import NO_BLOCK
+from .block_table import NO_BLOCK
 
 Tokens = tuple[int, ...]
 

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import enum
-from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .block_table import BlockTable
 from .sampling_params import SamplingParams
 from .types import RequestMetrics, TimelineEntry
 
 if TYPE_CHECKING:
     from .prefix_index import Node
-
-
-BlockTable = array
-"""Physical blocks by logical block, as C integers, so that a step's tables are gathered without converting them."""
-
-
-NO_BLOCK = -1
-"""In a block table or an index node: this group's block is not there (behind its window)."""
-
-
-def in_token_order(tables: list[BlockTable]) -> list[int]:
-    """The blocks of all KV groups in the order of their tokens."""
-    return [block for logical in zip(*tables, strict=True) for block in logical if block != NO_BLOCK]
 
 
 class RequestState(enum.Enum):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..kernels.interface import AttentionBatch
-from .request import BlockTable, Request
+from .block_table import BlockTable
+from .request import Request
 from .scheduler import Scheduled
 from .types import StepBatch
 

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from pagedchat.engine.block_table import NO_BLOCK
 from pagedchat.engine.kv_cache_manager import KVCacheManager
-from pagedchat.engine.request import NO_BLOCK, Request
+from pagedchat.engine.request import Request
 from pagedchat.engine.sampling_params import SamplingParams
 
 NOTHING = -7
