@@ -26,13 +26,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from .errors import ContextLengthError
+from .prompt import BuiltPrompt, LeftOut, PromptMessage
 from .template_sandbox import ChatTemplateError
-
-if TYPE_CHECKING:
-    from .prompt import BuiltPrompt, PromptMessage
 
 RESERVE_SHARE = 4
 SLACK_SHARE = 3
@@ -68,21 +65,6 @@ class Room:
         return self.budget // SLACK_SHARE
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """What was not sent.
-
-    Attributes:
-        messages: how many.
-        tokens: how many they have.
-        first_kept: index of the first message after the system prompt that was sent.
-    """
-
-    messages: int
-    tokens: int
-    first_kept: int
-
-
 def room_for(max_model_len: int, pool_tokens: int | None, max_tokens: int | None) -> Room:
     """The room of a prompt.
 
@@ -100,7 +82,7 @@ def room_for(max_model_len: int, pool_tokens: int | None, max_tokens: int | None
     return Room(context, reserve, min(max_model_len - 1, pool_tokens), holder)
 
 
-Build = Callable[[Sequence["PromptMessage"]], "BuiltPrompt"]
+Build = Callable[[Sequence[PromptMessage]], BuiltPrompt]
 
 
 def build_to_fit(

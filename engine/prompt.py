@@ -26,7 +26,6 @@ from .prompt_parts import ChatParts, Turn, join_neighbours, lay_out
 from .turns import TurnLayout
 
 if TYPE_CHECKING:
-    from .context_policy import LeftOut
     from .tokenizer import Tokenizer
 
 REMEMBERED_REPLIES = 1000
@@ -51,6 +50,21 @@ class PromptMessage:
     content: str
     token_ids: list[int] | None = None
     kept_from: int | None = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What of a chat was not sent; see `context_policy`.
+
+    Attributes:
+        messages: how many.
+        tokens: how many they have.
+        first_kept: index of the first message after the system prompt that was sent.
+    """
+
+    messages: int
+    tokens: int
+    first_kept: int
 
 
 @dataclass
