@@ -38,12 +38,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
     @router.get("/branch")
     async def branch(session: str = "", message: str = "") -> Response:
         info = ready_info(client)
-        if not session:
-            raise ApiError(400, "Name the session: /api/kv/branch?session=ID.", param="session")
-        try:
-            ids = await branch_tokens(session, message or None)
-        except SessionError as error:
-            raise ApiError(404, str(error)) from error
+        ids = await _branch_ids(branch_tokens, session, message)
         answer = {"session": session, "message": message or None, "block_size": info["block_size"]}
         rows = [_branch_row(row, ids, info["block_size"]) for row in await client.branch(ids)]
         return json_response({**answer, "num_tokens": len(ids), "blocks": rows})
@@ -107,6 +102,15 @@ def _add_pins(router: APIRouter, client: EngineClient) -> None:
         if not await client.unpin(name):
             raise ApiError(404, f"Nothing is pinned under the name {name[:60]!r}.", param="name")
         return json_response({"pins": (await client.stats())["pins"]})
+
+
+async def _branch_ids(branch_tokens: BranchTokens, session: str, message: str) -> list[int]:
+    if not session:
+        raise ApiError(400, "Name the session: /api/kv/branch?session=ID.", param="session")
+    try:
+        return await branch_tokens(session, message or None)
+    except SessionError as error:
+        raise ApiError(404, str(error)) from error
 
 
 def _branch_row(row: dict[str, Any], ids: list[int], size: int) -> dict[str, Any]:
