@@ -117,7 +117,7 @@ class EngineInspection:
             "preemptions": self.scheduler.num_preemptions,
             "running": len(self.scheduler.running),
             "waiting": len(self.scheduler.waiting),
-            "pending": len(self.scheduler.pending),
+            "pending": self.scheduler.num_pending,
             "blocks_free": pool.num_free,
             "blocks_cached": pool.num_cached,
             "blocks_active": pool.num_active,

@@ -117,6 +117,8 @@ class ModelRunner:
 def cost_of_determinism(decoder: Decoder, block_size: int, num_blocks: int, num_groups: int) -> str:
     """A sentence that says how much longer a prompt takes, tried on some rows; writes to the first blocks."""
     rows = min(TRIED_ROWS, num_blocks // num_groups * block_size)
+    if not rows:
+        return "deterministic"
     positions = np.arange(rows, dtype=np.int32)
     groups = []
     for group in range(num_groups):

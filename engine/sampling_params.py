@@ -9,6 +9,7 @@ from typing import Any
 
 from .errors import RequestError
 
+MOST_DRY_BREAKERS = 64
 GREEDY_BELOW = 1e-5
 MAX_LOGPROBS = 20
 MAX_SAMPLES = 16
@@ -108,6 +109,8 @@ class SamplingParams:
         self.dry_base = _number("dry_base", self.dry_base, 1.0, 100.0)
         self.dry_allowed_length = _integer("dry_allowed_length", self.dry_allowed_length, 1)
         self.dry_sequence_breakers = _texts("dry_sequence_breakers", self.dry_sequence_breakers)
+        if len(self.dry_sequence_breakers) > MOST_DRY_BREAKERS:
+            raise _refusal("dry_sequence_breakers", f"may be {MOST_DRY_BREAKERS} texts at most.")
 
     def _check_ends(self) -> None:
         if self.max_tokens is not None:

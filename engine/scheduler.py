@@ -70,12 +70,17 @@ class Scheduler:
         self.token_budget = max(token_budget, max_num_seqs)
         self.waiting = WaitingQueue()
         self.running: list[Request] = []
-        self.pending: list[Request] = []
         self._on_exhausted = on_exhausted
         self._give_way = give_way
         self._clock = clock
         self.num_preemptions = 0
         self._step = 0
+
+    @property
+    def num_pending(self) -> int:
+        """Waiting requests whose prefix a running one is computing."""
+        writers = (request.pending_on for request in self.waiting)
+        return sum(writer is not None and writer.state is RequestState.RUNNING for writer in writers)
 
     # -- queues -------------------------------------------------------------------------------------------------
 
@@ -127,9 +132,9 @@ class Scheduler:
 
     def _admit(self, budget: int) -> list[Scheduled]:
         admitted: list[Scheduled] = []
-        self.pending = []
+        pending: set[Request] = set()
         while budget > 0 and len(self.running) < self.max_num_seqs:
-            chosen = self._next_to_admit()
+            chosen = self._next_to_admit(pending)
             if chosen is None:
                 break
             request, found = chosen
@@ -140,18 +145,18 @@ class Scheduler:
             budget -= count
         return admitted
 
-    def _next_to_admit(self) -> tuple[Request, Match] | None:
-        """The first waiting request that waits for no other's blocks, and what it would find."""
-        skipped = set(self.pending)
+    def _next_to_admit(self, pending: set[Request]) -> tuple[Request, Match] | None:
+        """The first waiting request that waits for no other's blocks, and what it would find; adds to ``pending``
+        those that do."""
         for request in self.waiting.candidates()[: LOOK_AHEAD * self.max_num_seqs]:
-            if request in skipped:
+            if request in pending:
                 continue
             if not self._still_pending(request):
                 found = self.kv.match_request(request)
                 writer = self._writer_of(request, found)
                 if writer is None:
                     return request, found
-            self.pending.append(request)
+            pending.add(request)
         return None
 
     def _take_in(self, request: Request, found: Match, budget: int) -> int:
@@ -216,8 +221,16 @@ class Scheduler:
                 if common - cached >= worth and writer.num_computed < common:
                     request.pending_on, request.pending_tokens = writer, common
                     request.note("pending", self._clock(), writer.request_id)
+                    self._lift(writer, request.priority)
                     return writer
         return None
+
+    def _lift(self, writer: Request, priority: int) -> None:
+        """Whoever is waited for runs with the priority of the one who waits, if that is higher."""
+        if priority < writer.priority:
+            self.running.remove(writer)
+            writer.priority = priority
+            insort(self.running, writer, key=lambda one: one.rank)
 
     def _still_pending(self, request: Request) -> bool:
         """Whether the request that this one waits for is still at it."""

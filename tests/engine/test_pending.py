@@ -7,6 +7,7 @@ import random
 import pytest
 
 from pagedchat.engine.sampling_params import SamplingParams
+from pagedchat.engine.types import BACKGROUND_PRIORITY
 from support.paged_model import cold, drain, make_engine
 
 B = 4
@@ -99,3 +100,16 @@ def test_without_prefix_caching_nobody_waits():
         engine.add_request(name, prompt, greedy(1))
     engine.step()
     assert engine.runner.rows == [40]
+
+
+def test_a_background_writer_runs_with_the_priority_of_the_chat_that_waits_for_it():
+    engine, shared = make_engine(400, max_num_batched_tokens=8, max_num_seqs=8), prompt_of(40, 8)
+    engine.add_request("title", [*shared, 1], greedy(2), priority=BACKGROUND_PRIORITY)
+    engine.step()
+    engine.add_request("chat", [*shared, 2], greedy(2))
+    engine.add_request("behind", prompt_of(60, 9), greedy(2))
+    order, most = [], 0
+    while engine.has_unfinished():
+        order += [one.request_id for one in engine.step() if one.token_ids and one.request_id not in order]
+        most = max(most, engine.stats()["pending"])
+    assert order == ["title", "chat", "behind"] and most == 1
