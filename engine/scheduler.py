@@ -2,8 +2,9 @@
 
 Every request has only *computed* and *total* tokens. A step has a token budget: first each running request that lacks
 just its newest token gets it (decode), then prompts continue in chunks, oldest first, then waiting requests are
-admitted. While prompts run or wait, decodes take half of the budget at most, those that waited longest first: a
-running reply gets a token at least every second step, and every step some prompt gets on.
+admitted; prompts of less priority than those that wait come after them. While prompts run or wait, decodes take half of
+the budget at most, those that waited longest first: a running reply gets a token at least every second step, and every
+step some prompt gets on.
 
 A waiting request whose prefix a running one is just computing is *pending*: it waits for those blocks instead of
 computing them too, and looks again at every step, so a writer that ends early holds nobody up.
@@ -122,13 +123,24 @@ class Scheduler:
                 plan.append(Scheduled(request, 1))
                 request.last_step = self._step
         budget -= len(plan)
-        for request in prefilling:
+        head = next(iter(self.waiting.candidates()), None)
+        behind = [request for request in prefilling if head is not None and request.priority > head.priority]
+        budget = self._prefill([request for request in prefilling if request not in behind], budget, plan)
+        for one in self._admit(budget):
+            plan.append(one)
+            budget -= one.num_tokens
+        self._prefill(behind, budget, plan)
+        return plan
+
+    def _prefill(self, requests: Sequence[Request], budget: int, plan: list[Scheduled]) -> int:
+        """Give prompts their next chunks; the budget that is left."""
+        for request in requests:
             count = min(request.num_to_compute, budget, self._most_tokens(request))
             if count and request.state is RequestState.RUNNING and self._make_room(request, count, plan):
                 plan.append(Scheduled(request, count))
                 request.last_step = self._step
                 budget -= count
-        return plan + self._admit(budget)
+        return budget
 
     def _admit(self, budget: int) -> list[Scheduled]:
         admitted: list[Scheduled] = []
@@ -186,11 +198,14 @@ class Scheduler:
         return min(most, ROWS_OF_LOGITS) if request.needs_prompt_logits else most
 
     def _yield_to_better(self) -> None:
-        """Background work that runs makes way for a waiting request of higher priority that has no seat or no room."""
+        """Background work that runs makes way for a waiting request of higher priority that has no seat or no room,
+        unless it computes what that one waits for."""
         head = next(iter(self.waiting.candidates()), None)
         if head is None or not self.running or head.priority >= self.running[-1].priority:
             return
         found = self.kv.match_request(head)
+        if self._still_pending(head) or self._writer_of(head, found):
+            return
         while self.running and head.priority < self.running[-1].priority:
             if len(self.running) < self.max_num_seqs and self.kv.can_admit(head, found, self._reserve()):
                 return

@@ -136,10 +136,11 @@ class Life:
     def _one_of_each(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         scheduler = self.engine.scheduler
-        for request in scheduler.pending:
+        pending = [one for one in scheduler.waiting if one.pending_on is not None]
+        for request in pending:
             found.setdefault("pending", request)
         for request in scheduler.waiting.candidates():
-            if request not in scheduler.pending:
+            if request not in pending:
                 state = "preempted" if request.metrics.preemptions else "waiting"
                 found.setdefault(state, request)
         for request in scheduler.running:

@@ -103,13 +103,20 @@ def test_without_prefix_caching_nobody_waits():
 
 
 def test_a_background_writer_runs_with_the_priority_of_the_chat_that_waits_for_it():
-    engine, shared = make_engine(400, max_num_batched_tokens=8, max_num_seqs=8), prompt_of(40, 8)
-    engine.add_request("title", [*shared, 1], greedy(2), priority=BACKGROUND_PRIORITY)
-    engine.step()
-    engine.add_request("chat", [*shared, 2], greedy(2))
-    engine.add_request("behind", prompt_of(60, 9), greedy(2))
-    order, most = [], 0
-    while engine.has_unfinished():
-        order += [one.request_id for one in engine.step() if one.token_ids and one.request_id not in order]
-        most = max(most, engine.stats()["pending"])
-    assert order == ["title", "chat", "behind"] and most == 1
+    order = {}
+    for asks in (False, True):
+        engine, shared = make_engine(400, max_num_batched_tokens=8, max_num_seqs=8), prompt_of(40, 8)
+        engine.add_request("title", [*shared, 1], greedy(2), priority=BACKGROUND_PRIORITY)
+        engine.step()
+        engine.add_request("other", prompt_of(60, 9), greedy(2))
+        if asks:
+            engine.add_request("chat", [*shared, 2], greedy(2), lane="chat")
+            engine.add_request("later", prompt_of(60, 10), greedy(2))
+        told, waited = [], 0
+        while engine.has_unfinished():
+            told += [one.request_id for one in engine.step() if one.token_ids and one.request_id not in told]
+            waited = max(waited, engine.stats()["pending"])
+        order[asks] = told
+        assert waited == (1 if asks else 0)
+    assert order[False] == ["other", "title"]
+    assert order[True][0] == "title" and order[True].index("chat") < order[True].index("later")
