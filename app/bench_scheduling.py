@@ -80,6 +80,7 @@ class NoTokenizer:
     num_tokens = VOCAB
     end_ids: frozenset[int] = frozenset()
     special_ids: frozenset[int] = frozenset()
+    hidden_ids: frozenset[int] = frozenset()
     bos_id = None
     strips_leading_space = False
     warnings: tuple[str, ...] = ()

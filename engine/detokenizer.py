@@ -92,7 +92,7 @@ class IncrementalDetokenizer:
         return self._show(len(self._held) - self._possible_stop())
 
     def _decode(self, number: int) -> str:
-        if number in self._tokenizer.special_ids:
+        if number in self._tokenizer.hidden_ids:
             return ""
         text = self._decoder.decode(self._tokenizer.token_bytes(number))
         if self._strip_space and text:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from .errors import RequestError
+from .reasoning import ReasoningState
 from .sampling_params import SamplingParams
 
 
@@ -71,6 +72,9 @@ class RequestStarted:
         left_out_tokens: tokens that they have.
         rewritten: indices of replies in ``messages`` that came without ids and that the template does not show as
             they were sent back: without their thinking, say. What was cached of them is not found.
+        reasoning_state: where the text to come begins, for a `ReasoningSplitter`; None if the model marks no thinking
+            or the request came without messages: such text is never split.
+        reasoning_held: with it, the beginning of a tag that the reply to continue ended with.
     """
 
     request_id: str
@@ -83,3 +87,5 @@ class RequestStarted:
     left_out_messages: int = 0
     left_out_tokens: int = 0
     rewritten: list[int] = field(default_factory=list)
+    reasoning_state: ReasoningState | None = None
+    reasoning_held: str = ""

@@ -23,6 +23,7 @@ from .control_text import ChatEncoder, control_pattern
 from .errors import RequestError
 from .prompt_ids import PromptAssembler, PromptIds
 from .prompt_parts import ChatParts, Turn, join_neighbours, lay_out
+from .reasoning import CLOSE, OPEN, ReasoningSplitter, header_state
 from .turns import TurnLayout
 
 if TYPE_CHECKING:
@@ -186,6 +187,38 @@ class PromptBuilder:
             other._layout = TurnLayout(other._template, self._layout.control)
             self._variants[key] = other
         return self._variants[key]
+
+    def reasoning(self, built: BuiltPrompt, *, continue_last: bool = False) -> ReasoningSplitter | None:
+        """The splitter of thinking and answer for the text that follows a prompt.
+
+        Only for a model that marks its thinking: its template writes one of the tags, or its tokenizer has both as
+        tokens. The header decides where a reply begins, a reply to continue where it stood.
+
+        Returns:
+            None for any other model.
+        """
+        if not self._marks_thinking:
+            return None
+        if not continue_last:
+            header = self._tokenizer.join_bytes(built.generation_ids).decode("utf-8", "ignore")
+            return ReasoningSplitter(state=header_state(header))
+        splitter = ReasoningSplitter(state=header_state(self._reply_header))
+        splitter.feed(self._tokenizer.decode(self._without_header(built.segments[-1])))
+        return splitter
+
+    def _without_header(self, reply: Sequence[int]) -> Sequence[int]:
+        """The ids of a kept reply behind those that spell the header it began with."""
+        left, count = len(self._reply_header.encode()), 0
+        while left > 0 and count < len(reply):
+            left -= len(self._tokenizer.token_bytes(reply[count]))
+            count += 1
+        return reply[count:]
+
+    @cached_property
+    def _marks_thinking(self) -> bool:
+        if any(tag in self._template.literal_text for tag in (OPEN, CLOSE)):
+            return True
+        return {OPEN, CLOSE} <= set(self._tokenizer.added_tokens.values())
 
     def remember(self, ids: Sequence[int], text: str) -> None:
         """Keep the ids of a reply by its text, for histories that come back as text alone."""

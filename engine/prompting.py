@@ -105,6 +105,7 @@ class Prompting:
             built = build_to_fit(build, turns, room, lambda text: len(self._engine.tokenizer.encode(text)))
         else:
             built = build(turns)
+        splitter = builder.reasoning(built, continue_last=not request.add_generation_prompt)
         left_out = built.left_out
         has_system = bool(turns) and turns[0].role == "system"
         return RequestStarted(
@@ -118,6 +119,8 @@ class Prompting:
             left_out_messages=left_out.messages if left_out else 0,
             left_out_tokens=left_out.tokens if left_out else 0,
             rewritten=built.rewritten,
+            reasoning_state=splitter.state if splitter else None,
+            reasoning_held=splitter.held if splitter else "",
         )
 
 

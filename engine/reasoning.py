@@ -9,8 +9,12 @@ letter: a closing tag that comes later (in a code block, say) or a ``<`` that be
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 OPEN, CLOSE = "<think>", "</think>"
+
+ReasoningState = Literal["begin", "thinking", "after", "answer"]
+_AFTER_TAG: dict[str, ReasoningState] = {OPEN: "thinking", CLOSE: "after"}
 
 
 @dataclass
@@ -33,8 +37,8 @@ class ReasoningSplitter:
         held: text that may be the beginning of a tag.
     """
 
-    def __init__(self, *, inside: bool = False, state: str | None = None, held: str = "") -> None:
-        self.state = state or ("thinking" if inside else "begin")
+    def __init__(self, *, inside: bool = False, state: ReasoningState | None = None, held: str = "") -> None:
+        self.state: ReasoningState = state or ("thinking" if inside else "begin")
         self.held = held
 
     def feed(self, text: str) -> Parts:
@@ -66,7 +70,7 @@ class ReasoningSplitter:
 
     def _begin(self) -> bool:
         begun = self.held.lstrip()
-        for tag, state in ((OPEN, "thinking"), (CLOSE, "after")):  # some templates open the tag in the prompt
+        for tag, state in _AFTER_TAG.items():  # some templates open the tag in the prompt
             if begun.startswith(tag):
                 self.held, self.state = begun.removeprefix(tag), state
                 return True
@@ -85,6 +89,14 @@ class ReasoningSplitter:
         parts.reasoning += self.held[: len(self.held) - keep]
         self.held = self.held[len(self.held) - keep :]
         return False
+
+
+def header_state(header: str) -> ReasoningState:
+    """Where a reply begins that follows this header: some templates open the thinking there, some close it too."""
+    opened, closed = header.rfind(OPEN), header.rfind(CLOSE)
+    if opened == closed:
+        return "begin"
+    return "thinking" if opened > closed else "answer"
 
 
 def split_reasoning(text: str, *, inside: bool = False) -> Parts:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .errors import ModelFileError
+from .reasoning import CLOSE, OPEN
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -35,7 +36,8 @@ class Tokenizer:
         bos_id: id of the token that begins a text, or None.
         add_bos: prompts begin with `bos_id` unless they do already.
         num_tokens: ids known; the model may have more rows, which mean nothing.
-        special_ids: control tokens, left out of visible text.
+        special_ids: control tokens.
+        hidden_ids: those that are left out of visible text: all but the tags around a model's thinking.
         special_tokens: what chat templates may name (``bos_token``, ``eos_token`` ...), as text.
         chat_template: Jinja source that came with the model, or None.
         warnings: plain sentences about what was odd but bearable.
@@ -70,6 +72,8 @@ class Tokenizer:
         named = {number for number in special if self.added_tokens[number] in END_NAMES}
         self.end_ids = frozenset(end_ids) | named
         self.special_ids = frozenset(special) | self.end_ids
+        self._tag_ids = frozenset(number for number, text in self.added_tokens.items() if text in (OPEN, CLOSE))
+        self.hidden_ids = self.special_ids - self._tag_ids
 
     @property
     def strips_leading_space(self) -> bool:
@@ -105,7 +109,7 @@ class Tokenizer:
     def join_bytes(self, ids: Iterable[int], *, skip_special: bool = False) -> bytes:
         """Bytes of ids, one after another."""
         if skip_special:
-            ids = [number for number in ids if number not in self.special_ids]
+            ids = [number for number in ids if number not in self.hidden_ids]
         return b"".join(map(self._bytes.__getitem__, ids))
 
     def token_bytes(self, number: int) -> bytes:
@@ -120,6 +124,7 @@ class Tokenizer:
         """Let more ids end a reply, such as the turn end of the chat template."""
         self.end_ids |= frozenset(ids)
         self.special_ids |= self.end_ids
+        self.hidden_ids = self.special_ids - self._tag_ids
 
     def _read_bytes(self, number: int) -> bytes:
         if number in self.added_tokens:

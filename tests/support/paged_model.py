@@ -24,7 +24,7 @@ class ByteTokenizer:
 
     num_tokens = VOCAB
     end_ids = frozenset({96})
-    special_ids = frozenset({96})
+    special_ids = hidden_ids = frozenset({96})
     bos_id = None
     strips_leading_space = False
     warnings: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ def vocabulary(size: int, end_ids: Sequence[int] = (), special_ids: Sequence[int
         num_tokens=size,
         end_ids=frozenset(end_ids),
         special_ids=frozenset(end_ids) | frozenset(special_ids),
+        hidden_ids=frozenset(end_ids) | frozenset(special_ids),
         strips_leading_space=False,
         token_bytes=lambda number: b"[%d]" % number,
         encode=lambda text: [int(part) for part in text.strip("[]").split("][") if part.isdigit()],

@@ -59,6 +59,9 @@ class BytePromptBuilder:
             left_out=None,
         )
 
+    def reasoning(self, built: Any, continue_last: bool = False) -> None:
+        """Marks no thinking."""
+
     def remember(self, ids: list[int], text: str) -> None:
         self.remembered.append((ids, text))
 
