@@ -18,21 +18,39 @@ def say(line: str, stream: TextIO) -> None:
         print(line, file=stream, flush=True)
 
 
+def memory(size: int) -> str:
+    """Bytes of memory as the page writes them: 2.0 GiB, 256 MiB."""
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
+
+
 @contextmanager
 def fetch_display() -> Iterator[Callable[[FetchProgress], None]]:
     """Show fetch progress on stderr while the context lasts; what it yields takes every report, from any thread."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, Task, TextColumn, TransferSpeedColumn
+    from rich.text import Text
+
+    class Bytes(DownloadColumn):
+        def render(self, task: Task) -> Text:
+            return Text() if task.total is None else super().render(task)
+
+    class Speed(TransferSpeedColumn):
+        def render(self, task: Task) -> Text:
+            return Text() if task.total is None else super().render(task)
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), Bytes(), Speed())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("Fetching", total=None)
 
         def show(report: FetchProgress) -> None:
+            nonlocal task
+            if report.total is None:  # a known total cannot be taken back: what comes next is a bar of its own
+                progress.remove_task(task)
+                task = progress.add_task(report.message, total=None)
             progress.update(task, description=report.message, completed=report.done, total=report.total)
 
         yield show
