@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ..engine.client import EngineClient
@@ -13,10 +14,11 @@ from .background import in_thread
 from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
 from .model_store import ModelStore
 from .settings import Settings
-from .terminal import fetch_display, say
+from .terminal import fetch_display, memory, say
 
 PROGRESS_STEP = 0.005
 FETCH_END_S = 2.0
+KERNELS_PAUSE_S = 1.0
 
 
 class EngineStart:
@@ -34,6 +36,7 @@ class EngineStart:
         self._fetch = None if model else ModelFetch(models, self._fetched)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._shown = -1.0
+        self._awaited = False
         self._show: Callable[[FetchProgress], None] = lambda progress: None
 
     async def run(self) -> None:
@@ -45,6 +48,7 @@ class EngineStart:
         try:
             path = self._model or await self._fetch_model()
             await self._client.start(self._settings.engine_config(path))
+            self._say_loading()
             await self._client.wait_ready()
         except FetchCancelled:
             return
@@ -55,6 +59,12 @@ class EngineStart:
             say(f"pagedchat: {error}", sys.stderr)
         else:
             self._say_engine()
+            await self._follow_kernels()
+
+    def page_is_up(self) -> None:
+        """The page answers: if the model is not there yet, say so as soon as it is being loaded."""
+        self._awaited = True
+        self._say_loading()
 
     async def cancel(self, running: asyncio.Task[None]) -> None:
         """End ``running``, the task of ``run``; a fetch clears away what it has so far."""
@@ -78,13 +88,34 @@ class EngineStart:
             self._shown = share or 0.0
             self._loop.call_soon_threadsafe(self._client.set_fetching, share, f"{progress.message}.")
 
+    async def _follow_kernels(self) -> None:
+        """Say when the compiled kernels take over; an engine without work would not tell by itself."""
+        info = self._client.status.info
+        if not info.get("compiling"):
+            return
+        while info.get("compiling"):
+            await asyncio.sleep(KERNELS_PAUSE_S)
+            with suppress(PagedChatError):  # it starts again: there will be news
+                info = await self._client.refresh_info()
+            if self._client.status.state == "failed":
+                return
+        if info["kernels"] == "reference":
+            say(f"pagedchat: {info['reason']}", sys.stderr)
+        else:
+            say("The compiled kernels are ready.", sys.stdout)
+
+    def _say_loading(self) -> None:
+        if self._awaited and self._client.status.state == "loading":
+            self._awaited = False
+            say("The model is being loaded.", sys.stdout)
+
     def _say_engine(self) -> None:
         info = self._client.status.info
         tokens = info["num_blocks"] * info["block_size"]
-        megabytes = info.get("kv_bytes", 0) / 1e6
+        size = memory(info.get("kv_bytes", 0))
         say(
             f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
-            f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {megabytes:,.0f} MB",
+            f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {size}",
             sys.stdout,
         )
         for warning in [*info.get("warnings", []), *self._settings.warnings(info)]:

@@ -184,6 +184,7 @@ class Server:
         if answering.done():
             answering.result()
             say(f"pagedchat is ready at {self.url}", sys.stdout)
+            self._engine.page_is_up()
             if not self._settings.no_browser and browser.has_browser():
                 browser.open_page(self.url)
         await serving

@@ -86,7 +86,7 @@ class ModelRunner:
             kv_cache = torch.empty(size, dtype=chosen_dtype, device=chosen)
         except (RuntimeError, MemoryError) as error:
             raise EngineError(
-                f"The KV cache of {num_blocks} blocks ({num_blocks * values * chosen_dtype.itemsize / 2**20:,.0f} MB) "
+                f"The KV cache of {num_blocks} blocks ({num_blocks * values * chosen_dtype.itemsize / 2**20:,.0f} MiB) "
                 "does not fit in memory: choose fewer with --num-blocks or --kv-cache-memory."
             ) from error
         decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype), kv_cache, deterministic)
@@ -102,13 +102,14 @@ class ModelRunner:
         return self.decoder.forward(batch.token_ids, batch.groups, batch.sample_rows)
 
     def describe(self) -> dict[str, Any]:
-        """What runs here and why: device, dtype, kernels, reason, weight_bytes, kv_bytes."""
+        """What runs here and why: device, dtype, kernels, reason, compiling, weight_bytes, kv_bytes."""
         kernels = self.decoder.kernels
         return {
             "device": self._facts["device"],
             "dtype": self._facts["dtype"],
             "kernels": kernels.name,
             "reason": "; ".join([*self._facts["reasons"], kernels.reason]),
+            "compiling": kernels.compiling,
             "weight_bytes": self.decoder.weight_bytes,
             "kv_bytes": self.kv_cache.numel() * self.kv_cache.element_size(),
         }

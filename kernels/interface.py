@@ -201,6 +201,11 @@ class Kernels(Protocol):
         """Why this backend and not a faster one, one sentence."""
         ...
 
+    @property
+    def compiling(self) -> bool:
+        """Whether a faster program is on its way, which will then serve."""
+        ...
+
     def linear(self, weights: list[Weight], bias: torch.Tensor | None = None) -> Linear:
         """One product for matrices that read the same input; outputs are concatenated in order."""
         ...

@@ -31,6 +31,7 @@ class ReferenceKernels:
     """Plain torch on any device; gathers each sequence's KV through its block table."""
 
     name = "reference"
+    compiling = False
 
     def __init__(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, reason: str = ""):
         self.device = torch.device(device)

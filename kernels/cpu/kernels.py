@@ -104,7 +104,7 @@ class CpuKernels(ReferenceKernels):
         """What serves and why."""
         if self._program is None:
             return f"plain torch, {self._refusal}"
-        if not self._program.done():
+        if self.compiling:
             return "plain torch serves while the kernels are compiled, which a first start does once"
         failure = self._failure()
         if failure:
@@ -116,6 +116,11 @@ class CpuKernels(ReferenceKernels):
     @reason.setter
     def reason(self, text: str) -> None:
         self._refusal = text
+
+    @property
+    def compiling(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the program is still compiled."""
+        return self._program is not None and not self._program.done()
 
     def _failure(self) -> str | None:
         error = self._program.exception() if self._program is not None and self._program.done() else None
