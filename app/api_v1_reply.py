@@ -14,6 +14,7 @@ import orjson
 
 from ..engine.client import EngineClient
 from ..engine.generate_request import GenerateRequest, RequestStarted
+from ..engine.reasoning import Parts, ReasoningSplitter
 from ..engine.types import RequestOutput, TokenLogprobs
 from .api_errors import ApiError, api_error
 from .api_v1_logprobs import CompletionLogprobs, chat_logprobs, prompt_logprobs
@@ -24,12 +25,18 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass
 class Choice:
-    """One reply as it grows; a prompt has as many as ``n`` says, side by side."""
+    """One reply as it grows; a prompt has as many as ``n`` says, side by side.
+
+    Attributes:
+        text: the reply, in a chat without the thinking.
+        reasoning: in a chat, what a model that marks its thinking thought before.
+    """
 
     index: int
     chat: bool = True
     prompt_token_ids: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     finish_reason: str | None = None
     cached_tokens: int = 0
@@ -37,14 +44,23 @@ class Choice:
     logprobs: list[TokenLogprobs] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
     offsets: CompletionLogprobs = field(default_factory=CompletionLogprobs)
+    splitter: ReasoningSplitter | None = None
 
-    def take(self, output: RequestOutput) -> None:
-        """Add an output.
+    def start(self, started: RequestStarted) -> None:
+        """Take the prompt, and where the reply begins."""
+        self.prompt_token_ids = started.prompt_token_ids
+        if self.chat and started.reasoning_state is not None:
+            self.splitter = ReasoningSplitter(state=started.reasoning_state, held=started.reasoning_held)
+
+    def take(self, output: RequestOutput) -> Parts:
+        """Add an output; returns the text that is certain now.
 
         Raises:
             ApiError: 500 if the engine gave up.
         """
-        self.text.append(output.text)
+        parts = self._split(output)
+        self.reasoning.append(parts.reasoning)
+        self.text.append(parts.answer)
         self.token_ids += output.token_ids
         self.finish_reason = output.finish_reason
         if output.logprobs is not None:
@@ -54,6 +70,16 @@ class Choice:
             self.cached_tokens = output.metrics.cached_tokens
         if output.finish_reason == "error":
             raise ApiError(500, output.error or "The engine could not finish this reply.")
+        return parts
+
+    def _split(self, output: RequestOutput) -> Parts:
+        if self.splitter is None:
+            return Parts(answer=output.text)
+        parts = self.splitter.feed(output.text)
+        if output.finish_reason is not None:
+            rest = self.splitter.end()
+            parts = Parts(parts.reasoning + rest.reasoning, parts.answer + rest.answer)
+        return parts
 
     def told(self, entries: list[TokenLogprobs] | None) -> dict[str, Any] | None:
         """``logprobs`` of these tokens, the next ones of the reply."""
@@ -113,8 +139,8 @@ class Reply:
                         if waiting == 0:
                             yield early
                         continue
-                    choice.take(output)
-                    event = self._event(self._chunk(choice, output))
+                    parts = choice.take(output)
+                    event = self._event(self._chunk(choice, output, parts))
                     if waiting:
                         early += event
                     else:
@@ -145,7 +171,7 @@ class Reply:
             async for item in items:
                 if isinstance(item, RequestStarted):
                     for choice in choices:
-                        choice.prompt_token_ids = item.prompt_token_ids
+                        choice.start(item)
                     yield choices[0], None
                 else:
                     yield choices[item.index], item
@@ -157,6 +183,8 @@ class Reply:
         fields: dict[str, Any] = {"index": choice.index}
         if self.chat:
             fields["message"] = {"role": "assistant", "content": text, "refusal": None}
+            if reasoning := "".join(choice.reasoning):
+                fields["message"]["reasoning_content"] = reasoning
         else:
             fields["text"] = text
         fields |= {"logprobs": choice.told(choice.logprobs), "finish_reason": choice.finish_reason}
@@ -168,13 +196,13 @@ class Reply:
                 fields["prompt_token_ids"] = choice.prompt_token_ids
         return fields
 
-    def _chunk(self, choice: Choice, output: RequestOutput) -> dict[str, Any]:
+    def _chunk(self, choice: Choice, output: RequestOutput, parts: Parts) -> dict[str, Any]:
         first, choice.begun = not choice.begun, True
         fields: dict[str, Any] = {"index": choice.index}
         if self.chat:
-            fields["delta"] = {"role": "assistant", "content": output.text} if first else {"content": output.text}
+            fields["delta"] = {"role": "assistant", **_delta(parts)} if first else _delta(parts)
         else:
-            fields["text"] = output.text
+            fields["text"] = parts.answer
         fields |= {"logprobs": choice.told(output.logprobs), "finish_reason": output.finish_reason}
         chunk: dict[str, Any] = {**self._head, "choices": [fields]}
         if self._asked.return_token_ids:
@@ -199,6 +227,13 @@ class Reply:
     @staticmethod
     def _event(value: dict[str, Any]) -> bytes:
         return b"data: " + orjson.dumps(value) + b"\n\n"
+
+
+def _delta(parts: Parts) -> dict[str, str]:
+    """Thinking apart from content, under the name that vLLM and DeepSeek gave it."""
+    if not parts.reasoning:
+        return {"content": parts.answer}
+    return {"reasoning_content": parts.reasoning, **({"content": parts.answer} if parts.answer else {})}
 
 
 async def _merged(sources: list[AsyncGenerator[Any, None]]) -> AsyncGenerator[Any, None]:

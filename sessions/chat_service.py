@@ -21,7 +21,7 @@ from .events import Followers
 from .ids import now
 from .prompt_room import check_room
 from .prompts import prompt_messages, sent_messages
-from .reply_job import ReplyJob
+from .reply_job import ReplyJob, TextPart
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .store import SessionStore
 from .views import View, effective_params, message_view, session_view
@@ -224,10 +224,15 @@ class ChatService:
         return await self._read(self.store.prompt_path, message_id, self.fingerprint())
 
     async def save_partial(
-        self, reply_id: str, content: str, generation: Generation | None, tokens: ReplyTokens | None
+        self,
+        reply_id: str,
+        content: str,
+        generation: Generation | None,
+        tokens: ReplyTokens | None,
+        reasoning: str | None,
     ) -> None:
         """See ``SessionStore.save_partial``."""
-        await self._write(self.store.save_partial, reply_id, content, generation, tokens)
+        await self._write(self.store.save_partial, reply_id, content, generation, tokens, reasoning)
 
     async def finish_reply(
         self,
@@ -237,16 +242,19 @@ class ChatService:
         error: str | None,
         generation: Generation | None,
         tokens: ReplyTokens | None,
+        reasoning: str | None,
     ) -> tuple[Message, str | None]:
         """See ``SessionStore.finish_reply``."""
-        return await self._write(self.store.finish_reply, reply_id, content, status, error, generation, tokens)
+        return await self._write(
+            self.store.finish_reply, reply_id, content, status, error, generation, tokens, reasoning
+        )
 
-    def delta(self, job: ReplyJob, text: str, offset: int) -> None:
+    def delta(self, job: ReplyJob, part: TextPart, text: str, offset: int) -> None:
         """Pass on new text of a reply."""
         message = job.message
         self._followers.tell(
             {
-                "type": "delta",
+                "type": "delta" if part == "content" else "reasoning",
                 "session_id": message.session_id,
                 "message_id": message.id,
                 "text": text,
@@ -299,7 +307,7 @@ class ChatService:
     async def _continue(self, message_id: str) -> View:
         if self.engine.status.state == "ready":
             path = await self.prompt_path(message_id)
-            if path.messages[-1].content and message_id not in path.token_ids:
+            if not path.messages[-1].empty and message_id not in path.token_ids:
                 raise SessionError("Another model or you wrote this reply, so it cannot be continued; regenerate it.")
         return await self._reply(self.store.resume_reply, message_id)
 

@@ -103,7 +103,7 @@ def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
         messages.append(_message("system", path.session.system_prompt, path.system_ids))
         message_ids.append("")
     for one in path.messages:
-        if one.role == "assistant" and not one.content:
+        if one.role == "assistant" and one.empty:
             continue
         messages.append(_message(one.role, one.content, path.token_ids.get(one.id)))
         message_ids.append(one.id)

@@ -17,7 +17,7 @@ import dataclasses
 import logging
 from array import array
 from collections.abc import Awaitable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from ..engine.errors import EngineError, PagedChatError, RequestError
 from ..engine.generate_request import RequestStarted
@@ -25,6 +25,7 @@ from ..engine.types import RequestMetrics, RequestOutput
 from .errors import StoreError
 from .ids import now
 from .prompts import Prompt, build_prompt
+from .reply_text import ReplyText
 from .rows import GENERATION_FIELDS, Generation, Message, PromptPath, ReplyTokens, Status, pack
 from .turns import REFUSED
 
@@ -35,6 +36,7 @@ _ATTEMPTS = 3
 _CLOSED = "pagedchat was closed while this reply was being written."
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+TextPart = Literal["content", "reasoning"]
 _MEASURED = [name for name in GENERATION_FIELDS if name in RequestMetrics.__dataclass_fields__]
 """What the engine measures and the store keeps; it may measure more."""
 
@@ -46,7 +48,12 @@ class JobHost(Protocol):
 
     async def prompt_path(self, message_id: str) -> PromptPath: ...
     async def save_partial(
-        self, reply_id: str, content: str, generation: Generation | None, tokens: ReplyTokens | None
+        self,
+        reply_id: str,
+        content: str,
+        generation: Generation | None,
+        tokens: ReplyTokens | None,
+        reasoning: str | None,
     ) -> None: ...
     async def finish_reply(
         self,
@@ -56,9 +63,10 @@ class JobHost(Protocol):
         error: str | None,
         generation: Generation | None,
         tokens: ReplyTokens | None,
+        reasoning: str | None,
     ) -> tuple[Message, str | None]: ...
     def fingerprint(self) -> str: ...
-    def delta(self, job: ReplyJob, text: str, offset: int) -> None: ...
+    def delta(self, job: ReplyJob, part: TextPart, text: str, offset: int) -> None: ...
     def changed(self, job: ReplyJob) -> None: ...
     def finished(self, job: ReplyJob, head_id: str | None) -> None: ...
 
@@ -86,8 +94,7 @@ class ReplyJob:
         self.prompt_tokens: list[int] = []
         self.generated = asyncio.Event()
         self.done = asyncio.Event()
-        self._parts = [message.content] if message.content else []
-        self._length = len(message.content)
+        self._text = ReplyText(message.reasoning or "", message.content)
         self._token_ids = array("i")
         self._ids_before = 0
         self._tokens: ReplyTokens | None = None
@@ -108,10 +115,13 @@ class ReplyJob:
 
     @property
     def content(self) -> str:
-        """All text so far."""
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        return self._parts[0] if self._parts else ""
+        """All of the answer so far."""
+        return str(self._text.content)
+
+    @property
+    def reasoning(self) -> str | None:
+        """All of the thinking so far; None where there is none."""
+        return str(self._text.reasoning) or None
 
     @property
     def reply_tokens(self) -> list[int]:
@@ -137,6 +147,7 @@ class ReplyJob:
         return dataclasses.replace(
             stored,
             content=self.content,
+            reasoning=self.reasoning,
             status=self.message.status,
             error=self._trouble or self.message.error,
             generation=self._generation or self.message.generation,
@@ -232,7 +243,7 @@ class ReplyJob:
             unwatch()
 
     async def _prompt(self) -> Prompt:
-        continues = bool(self._parts)
+        continues = not self._text.empty
         last_id = self.message.id if continues else self.message.parent_id
         assert last_id is not None
         path = await self._host.prompt_path(last_id)
@@ -257,6 +268,7 @@ class ReplyJob:
         assert self._generation is not None
         self._started = True
         self._generation.note = started.note
+        self._text.begin(started)
         prompt.note_left_out(started)
         self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
         self._token_ids.extend(started.generation_ids)
@@ -271,11 +283,11 @@ class ReplyJob:
         self._token_ids.extend(output.token_ids)
         if output.metrics is not None:
             self._measured(output.metrics)
-        if output.text:
-            offset = self._length
-            self._parts.append(output.text)
-            self._length += len(output.text)
-            self._host.delta(self, output.text, offset)
+        parts = self._text.split(output.text, ended=output.finish_reason == "stop")
+        if parts.reasoning:
+            self._host.delta(self, "reasoning", parts.reasoning, self._text.reasoning.add(parts.reasoning))
+        if parts.answer:
+            self._host.delta(self, "content", parts.answer, self._text.content.add(parts.answer))
         if output.text or output.token_ids:
             self._unsaved.set()
 
@@ -302,12 +314,12 @@ class ReplyJob:
 
     # -- saving -----------------------------------------------------------------------------------------------------
 
-    def _to_save(self) -> tuple[str, Generation | None, ReplyTokens | None]:
+    def _to_save(self) -> tuple[str, Generation | None, ReplyTokens | None, str | None]:
         generation = dataclasses.replace(self._generation) if self._generation is not None else None
         tokens = None
         if self._tokens is not None:
             tokens = dataclasses.replace(self._tokens, token_ids=pack(self._token_ids))
-        return self.content, generation, tokens
+        return self.content, generation, tokens, self.reasoning
 
     async def _keep_saving(self) -> None:
         loop = asyncio.get_running_loop()
@@ -316,8 +328,8 @@ class ReplyJob:
             begun = loop.time()
             self._unsaved.clear()
             try:
-                content, generation, tokens = self._to_save()
-                await _unbroken(self._host.save_partial(self.message.id, content, generation, tokens))
+                content, generation, tokens, reasoning = self._to_save()
+                await _unbroken(self._host.save_partial(self.message.id, content, generation, tokens, reasoning))
                 self._in_trouble(None)
                 if tokens is not None and self._tokens is not None:
                     self._tokens.segments, self._tokens.system_ids = {}, None
@@ -327,7 +339,7 @@ class ReplyJob:
             await asyncio.sleep(max(0.0, begun + SAVE_INTERVAL_S - loop.time()))
 
     async def _save_end(self, end: _End) -> None:
-        if self._generation is None and not self._length:
+        if self._generation is None and self._text.empty:
             self._generation = Generation(self.message.id, started_at=now())
         if self._generation is not None:
             self._generation.finished_at, self._generation.finish_reason = now(), end.reason

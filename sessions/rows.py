@@ -89,6 +89,8 @@ class Message:
     """One node of a session's tree.
 
     Attributes:
+        content: what was written; of a reply, the answer.
+        reasoning: what a model that marks its thinking thought before its answer; None if nothing.
         hidden: a reply that ended without any text; no path or sibling list names it.
         siblings: ids of the visible messages under the same parent, in the order they were made.
         generation: the last run, of a reply that has been started by a model.
@@ -104,8 +106,14 @@ class Message:
     hidden: bool
     replaces_id: str | None
     created_at: str
+    reasoning: str | None
     siblings: list[str] = field(default_factory=list)
     generation: Generation | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has neither content nor reasoning."""
+        return not self.content and not self.reasoning
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Message:

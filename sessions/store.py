@@ -178,7 +178,7 @@ class SessionStore:
             return []
         tokens = list(path.system_ids or []) if path.session.system_prompt is not None else []
         for one in path.messages:
-            if one.content and one.id not in path.token_ids:
+            if not one.empty and one.id not in path.token_ids:
                 break
             tokens += path.token_ids.get(one.id, [])
         return tokens
@@ -224,11 +224,16 @@ class SessionStore:
             return target.session_id, leaf
 
     def save_partial(
-        self, reply_id: str, content: str, generation: Generation | None = None, tokens: ReplyTokens | None = None
+        self,
+        reply_id: str,
+        content: str,
+        generation: Generation | None = None,
+        tokens: ReplyTokens | None = None,
+        reasoning: str | None = None,
     ) -> None:
         """What a running reply has so far; survives a killed process."""
         with self._writer.transaction(durable=False) as connection:
-            turns.write_reply(connection, reply_id, content, generation, tokens)
+            turns.write_reply(connection, reply_id, content, generation, tokens, reasoning)
 
     def finish_reply(
         self,
@@ -238,10 +243,11 @@ class SessionStore:
         error: str | None = None,
         generation: Generation | None = None,
         tokens: ReplyTokens | None = None,
+        reasoning: str | None = None,
     ) -> tuple[Message, str | None]:
         """Store a reply's end: (reply, the session's new head if it moved back because there is no text)."""
         with self._writer.transaction(durable=True) as connection:
-            turns.write_reply(connection, reply_id, content, generation, tokens)
+            turns.write_reply(connection, reply_id, content, generation, tokens, reasoning)
             head_id = turns.end_reply(connection, reply_id, status, error)
             reply = tree.message(connection, reply_id)
             assert reply is not None

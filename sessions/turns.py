@@ -161,12 +161,14 @@ def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
     cut_off = target.status in ("stopped", "interrupted", "error") or (
         target.generation is not None and target.generation.finish_reason == "length"
     )
-    if target.role != "assistant" or target.status == "streaming" or not cut_off or not target.content:
+    if target.role != "assistant" or target.status == "streaming" or not cut_off or target.empty:
         raise SessionError("Only a reply that was cut off can be continued; regenerate it for another one.")
     if tree.has_children(connection, target):
         replaced = _shown_at(connection, target)
         copy = _insert(connection, target.session_id, target.parent_id, "assistant", target.content, "streaming")
-        connection.execute("UPDATE messages SET replaces_id = ? WHERE id = ?", [replaced, copy])
+        connection.execute(
+            "UPDATE messages SET replaces_id = ?, reasoning = ? WHERE id = ?", [replaced, target.reasoning, copy]
+        )
         connection.execute(
             "INSERT INTO message_tokens SELECT ?, fingerprint, header_tokens, token_ids FROM message_tokens "
             "WHERE message_id = ?",
@@ -186,11 +188,12 @@ def write_reply(
     content: str,
     generation: Generation | None,
     tokens: ReplyTokens | None,
+    reasoning: str | None,
 ) -> None:
     """What a running reply has brought so far; replaces what was stored of it."""
     connection.execute(
-        "UPDATE messages SET content = ?, updated_at = ? WHERE id = ? AND status = 'streaming'",
-        [content, now(), reply_id],
+        "UPDATE messages SET content = ?, reasoning = ?, updated_at = ? WHERE id = ? AND status = 'streaming'",
+        [content, reasoning, now(), reply_id],
     )
     if generation is not None:
         connection.execute(_UPSERT_GENERATION, {**asdict(generation), "params": json.dumps(generation.params)})
@@ -207,7 +210,7 @@ def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, err
         "UPDATE messages SET status = ?, error = ?, updated_at = ? WHERE id = ?", [status, error, now(), reply_id]
     )
     explains_itself = status == "error" and error is not None and reply.replaces_id is None
-    if reply.content or explains_itself:
+    if not reply.empty or explains_itself:
         return None
     _hide(connection, reply_id)
     head_id = connection.execute("SELECT head_id FROM sessions WHERE id = ?", [reply.session_id]).fetchone()[0]
@@ -283,7 +286,7 @@ def _shown_at(connection: sqlite3.Connection, target: Message) -> str | None:
 
 
 def _is_empty(reply: Message) -> bool:
-    return reply.role == "assistant" and reply.content == "" and reply.status != "streaming"
+    return reply.role == "assistant" and reply.empty and reply.status != "streaming"
 
 
 def _hide(connection: sqlite3.Connection, message_id: str) -> None:

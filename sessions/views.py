@@ -86,6 +86,7 @@ def message_view(message: Message) -> View:
         "parent_id": message.parent_id,
         "role": message.role,
         "content": message.content,
+        "reasoning": message.reasoning,
         "status": message.status,
         "created_at": message.created_at,
         "error": message.error,

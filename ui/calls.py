@@ -131,9 +131,9 @@ async def regenerate(connection: Connection, frame: View) -> View:
 
 @call
 async def text(connection: Connection, frame: View) -> str:
-    """The text of a running reply so far."""
+    """The answer of a running reply so far."""
     reply = connection.hub.rendered(frame["message"])
-    return reply.text if reply else ""
+    return reply.answer.text if reply else ""
 
 
 @call

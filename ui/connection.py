@@ -14,7 +14,7 @@ import orjson
 
 from ..engine.errors import PagedChatError
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .views import View, finished_message, growing_message, patch, stamp
+from .views import Blocks, View, finished_message, growing_message, patch, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ class Connection:
         self._lock = asyncio.Lock()
         self._first: int | None = None
         self._stamps: dict[str, str] = {}
-        self._blocks: dict[str, list[str]] = {}
+        self._blocks: dict[str, Blocks] = {}
         self._looking: asyncio.Task[None] | None = None
         self._forget()
 
@@ -291,7 +291,7 @@ class Connection:
             return finished_message(message)
         if known:
             return growing_message(message, None)
-        self._blocks[message["id"]] = list(self.hub.reply(message).blocks)
+        self._blocks[message["id"]] = self.hub.reply(message).blocks()
         return growing_message(message, self._blocks[message["id"]])
 
     def _put_message(self, message: View) -> None:
@@ -302,10 +302,11 @@ class Connection:
         reply, sent = self.hub.rendered(message_id), self._blocks.get(message_id)
         if reply is None or sent is None:
             return
-        change = patch(sent, reply.blocks)
-        if change is not None:
-            self._blocks[message_id] = list(reply.blocks)
-            self._put({"ev": "patch", "session": self.session_id, "id": message_id, **change})
+        for part, blocks in reply.blocks().items():
+            change = patch(sent[part], blocks)
+            if change is not None:
+                sent[part] = blocks
+                self._put({"ev": "patch", "session": self.session_id, "id": message_id, "part": part, **change})
 
 
 def status_view(status: Any) -> View:

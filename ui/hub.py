@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..engine.status import EngineStatus
 from .kv_feed import KvFeed, Panel
 from .reply_rate import ReplyRate
-from .reply_render import ReplyRender
+from .reply_render import RunningReply
 from .views import View
 
 RATES_EVERY_S = 1.0
@@ -49,7 +49,7 @@ class Hub:
         self.client = client
         self.kv = KvFeed(client, service)
         self._connections: set[Page] = set()
-        self._replies: dict[str, ReplyRender] = {}
+        self._replies: dict[str, RunningReply] = {}
         self._session_of: dict[str, str] = {}
         self._rates: dict[str, ReplyRate] = {}
         self._rates_told = 0.0
@@ -100,18 +100,17 @@ class Hub:
         """0 to 5: the colour of a session's blocks, the same in every page; neighbours in time differ."""
         return self._hues.setdefault(session_id, len(self._hues) % NUM_HUES)
 
-    def reply(self, message: View) -> ReplyRender:
+    def reply(self, message: View) -> RunningReply:
         """The render of a running reply, which has at least the text of ``message``."""
         reply = self._replies.get(message["id"])
         if reply is None:
-            reply = self._replies[message["id"]] = ReplyRender()
+            reply = self._replies[message["id"]] = RunningReply()
         self._session_of[message["id"]] = message["session_id"]
-        reply.take(0, message["content"])
-        if reply.stale:
-            reply.render()
+        reply.catch_up(message)
+        reply.render()
         return reply
 
-    def rendered(self, message_id: str) -> ReplyRender | None:
+    def rendered(self, message_id: str) -> RunningReply | None:
         """A running reply as rendered last."""
         return self._replies.get(message_id)
 
@@ -123,7 +122,7 @@ class Hub:
 
     def _on_event(self, event: View) -> None:
         kind = event["type"]
-        if kind == "delta":
+        if kind in ("delta", "reasoning"):
             self._on_delta(event)
         elif kind == "message":
             self._on_message(event["message"])
@@ -145,10 +144,10 @@ class Hub:
     def _on_delta(self, event: View) -> None:
         message_id = event["message_id"]
         reply = self._replies.get(message_id)
-        first = reply is None or not reply.text
+        first = reply is None or reply.empty
         if reply is None and event["offset"] == 0:
-            reply = self._replies[message_id] = ReplyRender()
-        if reply is None or not reply.take(event["offset"], event["text"]):
+            reply = self._replies[message_id] = RunningReply()
+        if reply is None or not reply.part(event["type"]).take(event["offset"], event["text"]):
             self._replies.pop(message_id, None)
             self._followers(event["session_id"], lambda one: one.note_lost(message_id))
             return
@@ -172,8 +171,7 @@ class Hub:
             session_id = self._session_of.get(message_id)
             if not reply.stale or session_id not in shown:
                 continue
-            reply.render()
-            cost += reply.cost_s
+            cost += reply.render()
             for connection in self._connections:
                 if connection.session_id == session_id:
                     connection.note_reply(message_id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .markdown import render_blocks
+from .views import Blocks, View
 
 _LINE_END = re.compile(r"\r\n?|\n")
 
@@ -70,3 +71,41 @@ class ReplyRender:
         self.open = [block.html for block in blocks[count:]]
         self._rendered = len(self.text)
         self.cost_s = time.perf_counter() - began
+
+
+@dataclass
+class RunningReply:
+    """Both texts of a reply that is being written: what the model thinks, and its answer."""
+
+    thoughts: ReplyRender = field(default_factory=ReplyRender)
+    answer: ReplyRender = field(default_factory=ReplyRender)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no text yet."""
+        return not self.thoughts.text and not self.answer.text
+
+    @property
+    def stale(self) -> bool:
+        """Whether there is text that was not rendered yet."""
+        return self.thoughts.stale or self.answer.stale
+
+    def part(self, event_type: str) -> ReplyRender:
+        """The text that events of this type are about."""
+        return self.thoughts if event_type == "reasoning" else self.answer
+
+    def catch_up(self, message: View) -> None:
+        """Add what ``message`` has and is not here yet."""
+        self.thoughts.take(0, message["reasoning"] or "")
+        self.answer.take(0, message["content"])
+
+    def render(self) -> float:
+        """Bring the blocks up to date; returns the seconds it took."""
+        grown = [one for one in (self.thoughts, self.answer) if one.stale]
+        for one in grown:
+            one.render()
+        return sum(one.cost_s for one in grown)
+
+    def blocks(self) -> Blocks:
+        """The blocks of both, by their names in a page's view."""
+        return {"thoughts": list(self.thoughts.blocks), "blocks": list(self.answer.blocks)}

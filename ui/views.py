@@ -8,6 +8,8 @@ from typing import Any
 from .markdown import render_blocks
 
 View = dict[str, Any]
+Blocks = dict[str, list[str]]
+"""HTML of a reply, block by block: ``blocks`` of the answer, ``thoughts`` of what came before it."""
 
 
 @lru_cache(maxsize=1_024)
@@ -18,14 +20,16 @@ def blocks_of(text: str) -> tuple[str, ...]:
 
 def finished_message(message: View) -> View:
     """A message that will not grow: its text as typed, and as HTML if a model wrote it."""
-    blocks = list(blocks_of(message["content"])) if message["role"] == "assistant" else None
-    return {**message, "blocks": blocks}
+    if message["role"] != "assistant":
+        return {**message, "blocks": None}
+    thoughts = list(blocks_of(message["reasoning"])) if message["reasoning"] else []
+    return {**message, "blocks": list(blocks_of(message["content"])), "thoughts": thoughts}
 
 
-def growing_message(message: View, blocks: list[str] | None) -> View:
+def growing_message(message: View, blocks: Blocks | None) -> View:
     """A running reply: its text travels as HTML only. Without ``blocks`` the page keeps what it has."""
-    view = {key: value for key, value in message.items() if key != "content"}
-    return view if blocks is None else {**view, "blocks": blocks}
+    view = {key: value for key, value in message.items() if key not in ("content", "reasoning")}
+    return {**view, **(blocks or {})}
 
 
 def stamp(message: View) -> str:
@@ -34,7 +38,7 @@ def stamp(message: View) -> str:
     made = message["generation"] or {}
     if message["status"] == "streaming":
         return repr([*parts, made.get("cached_tokens"), made.get("ttft_s") is not None])
-    return repr([*parts, made, hash(message["content"])])
+    return repr([*parts, made, hash(message["content"]), hash(message["reasoning"])])
 
 
 def patch(old: list[str], new: list[str]) -> View | None:

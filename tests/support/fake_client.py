@@ -15,6 +15,7 @@ from pagedchat.engine.context_policy import build_to_fit, room_for
 from pagedchat.engine.errors import EngineError, PagedChatError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.prompt import BuiltPrompt, PromptMessage
+from pagedchat.engine.reasoning import ReasoningSplitter
 from pagedchat.engine.status import EngineStatus
 from pagedchat.engine.types import RequestMetrics, RequestOutput
 
@@ -45,6 +46,7 @@ class FakeEngineClient:
         delay_s: pause before each character.
         gate: when set to an ``asyncio.Event``, each character waits until it is set.
         refuse: a PagedChatError that the next request gets instead of an answer.
+        marks_thinking: whether the model is one whose replies may begin with a tag of thinking.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class FakeEngineClient:
         self.delay_s = delay_s
         self.gate: asyncio.Event | None = None
         self.refuse: PagedChatError | None = None
+        self.marks_thinking = False
         self.engine_pid: int | None = None
         self.requests: list[GenerateRequest] = []
         self.events: list[dict[str, Any]] = []
@@ -223,6 +226,9 @@ class FakeEngineClient:
             built = build_to_fit(lambda part: _built(part, add_header), turns, room, len)
         else:
             built = _built(turns, add_header)
+        splitter = ReasoningSplitter()
+        if messages and not add_header:
+            splitter.feed(bytes(one for one in built.segments[-1] if one < END).decode("utf-8", "ignore"))
         left_out, has_system = built.left_out, messages[:1] and messages[0]["role"] == "system"
         return RequestStarted(
             request_id,
@@ -233,6 +239,8 @@ class FakeEngineClient:
             kept_from=left_out.first_kept if left_out else int(bool(has_system)),
             left_out_messages=left_out.messages if left_out else 0,
             left_out_tokens=left_out.tokens if left_out else 0,
+            reasoning_state=splitter.state if self.marks_thinking else None,
+            reasoning_held=splitter.held if self.marks_thinking else "",
         )
 
     def _cached(self, tokens: list[int]) -> int:

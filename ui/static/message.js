@@ -4,6 +4,7 @@ import { Blocks } from "./blocks.js";
 import { h, icon, iconButton, refill } from "./dom.js";
 import { count, plural, rate, seconds } from "./format.js";
 import { Editor } from "./editor.js";
+import { Thinking } from "./thinking.js";
 
 const ENDED = {
   stopped: "Stopped.",
@@ -19,12 +20,13 @@ export class Message {
     this.role = view.role;
     this.editor = null;
     this.body = view.role === "assistant" ? new Blocks() : null;
+    this.thinking = this.body ? new Thinking() : null;
     this.text = this.body ? this.body.element : h("div.typed");
     this.note = h("div.note", { hidden: true });
     this.foot = h("footer.foot");
     this.element = h(`article.msg.${view.role}`, {
       "data-testid": "message", "data-role": view.role, "data-message-id": view.id,
-    }, h("div.body", {}, this.text), this.note, this.foot);
+    }, h("div.body", {}, this.thinking?.element, this.text), this.note, this.foot);
     this.update(view);
   }
 
@@ -39,7 +41,10 @@ export class Message {
     element.setAttribute("aria-label", this.role === "user" ? "You" : this.role === "assistant" ? "Reply" : this.role);
     element.setAttribute("aria-busy", String(growing));
     if (!this.body) this.text.textContent = this.view.content;
-    else if (view.blocks) this.body.set(view.blocks);
+    else {
+      if (view.blocks) this.body.set(view.blocks);
+      if (view.thoughts) this.thinking.blocks.set(view.thoughts);
+    }
     this.#drawText();
     this.#drawNote();
     this.#drawFoot();
@@ -47,7 +52,7 @@ export class Message {
 
   /** Returns false when the patch does not fit what is here: the reply has to be fetched again. */
   patch(frame) {
-    const fits = this.body.patch(frame);
+    const fits = (frame.part === "thoughts" ? this.thinking.blocks : this.body).patch(frame);
     this.#drawText();
     return fits;
   }
@@ -55,8 +60,10 @@ export class Message {
   #drawText() {
     if (!this.body) return;
     const empty = !this.body.html.length;
-    this.element.classList.toggle("awaiting", this.growing && empty);
-    this.body.caret(this.growing);
+    this.thinking.draw(this.growing && empty);
+    const thinks = !this.thinking.empty && empty;
+    this.element.classList.toggle("awaiting", this.growing && empty && !thinks);
+    this.body.caret(this.growing && !thinks);
   }
 
   #drawNote() {
@@ -85,9 +92,9 @@ export class Message {
   }
 
   get resumable() {
-    const { status, generation, content } = this.view;
+    const { status, generation, content, reasoning } = this.view;
     const cut = ["stopped", "interrupted", "error"].includes(status) || generation?.finish_reason === "length";
-    return this.role === "assistant" && cut && Boolean(content);
+    return this.role === "assistant" && cut && Boolean(content || reasoning);
   }
 
   #drawFoot() {
