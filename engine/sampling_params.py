@@ -133,15 +133,21 @@ def _refusal(name: str, rest: str) -> RequestError:
 
 def _number(name: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or not low <= value <= high:
-        raise _refusal(name, f"must be a number from {low:g} to {high:g}, not {value!r}.")
+        raise _refusal(name, f"must be a number from {low:g} to {high:g}, not {short(value)}.")
     return float(value)
 
 
 def _integer(name: str, value: object, low: int, high: int = 2**63 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         wanted = f"of at least {low}" if high == 2**63 - 1 else f"from {low} to {high}"
-        raise _refusal(name, f"must be a whole number {wanted}, not {value!r}.")
+        raise _refusal(name, f"must be a whole number {wanted}, not {short(value)}.")
     return value
+
+
+def short(value: object) -> str:
+    """A value as it was written, cut to a readable length."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _texts(name: str, value: Any) -> list[str]:
@@ -156,7 +162,7 @@ def _bias(value: Any) -> dict[int, float]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise _refusal("logit_bias", f"must give a number for each token id, not {value!r}.")
+        raise _refusal("logit_bias", f"must give a number for each token id, not {short(value)}.")
     bias: dict[int, float] = {}
     for key, number in value.items():
         token: Any = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 19 else key

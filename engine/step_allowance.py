@@ -9,9 +9,11 @@ FIRST_FACTOR = 9
 """The first steps compile kernels: they may take ten times the timeout."""
 FEW_TOKENS = 64
 SECONDS_PER_TOKEN = 0.5
-"""Where no step of many tokens has been measured yet; slower than any machine that one would chat on."""
+"""Where no step has been measured yet; slower than any machine that one would chat on."""
 FACTOR = 8
-"""A step may take so many times what the slowest one took for each token."""
+"""A step of many tokens may take so many times what the slowest one took for each token."""
+FACTOR_OF_FEW = 2
+"""The same by steps of few tokens, where none of many has been measured: a token among many takes less time."""
 
 
 class StepAllowance:
@@ -25,6 +27,7 @@ class StepAllowance:
         self._timeout_s = timeout_s
         self._steps = 0
         self._slowest: float | None = None
+        self._slowest_of_few: float | None = None
         self._tokens = 0
         self._begun = 0.0
 
@@ -36,12 +39,18 @@ class StepAllowance:
             return FIRST_FACTOR * self._timeout_s
         if num_tokens <= FEW_TOKENS:
             return None
-        rate = SECONDS_PER_TOKEN if self._slowest is None else FACTOR * self._slowest
+        if self._slowest is not None:
+            return FACTOR * self._slowest * num_tokens
+        rate = SECONDS_PER_TOKEN if self._slowest_of_few is None else FACTOR_OF_FEW * self._slowest_of_few
         return rate * num_tokens
 
     def end(self) -> None:
         """The step is done."""
-        if self._steps > FIRST_STEPS and self._tokens > FEW_TOKENS:
-            rate = (time.monotonic() - self._begun) / self._tokens
+        if not self._tokens:
+            return
+        rate = (time.monotonic() - self._begun) / self._tokens
+        if self._tokens <= FEW_TOKENS:
+            self._slowest_of_few = max(rate, self._slowest_of_few or 0.0)
+        elif self._steps > FIRST_STEPS:
             self._slowest = max(rate, self._slowest or 0.0)
         self._tokens = 0

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import io
 import os
 import queue
 import signal
@@ -20,7 +21,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 from . import wire
 from .config import EngineConfig
@@ -34,6 +35,7 @@ PIPE_BYTES = 1 << 20
 def main(arguments: list[str] | None = None) -> None:
     """Serve one engine until stdin ends."""
     lines_out = _take_stdout()
+    sys.stdout = sys.stderr = Unfailing(sys.stderr)
     _ignore_terminal_signals()
     _die_with_parent()
     _tell_where_it_stands_when_asked()
@@ -61,11 +63,37 @@ def main(arguments: list[str] | None = None) -> None:
     os._exit(1)
 
 
+class Unfailing(io.TextIOBase):
+    """A stream for the log: on a full disk what is printed is lost, and the engine goes on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Print, or lose it."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Push out what was printed, or lose it."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def fileno(self) -> int:
+        """The log's."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The log's."""
+        return self._stream.encoding
+
+
 def _take_stdout() -> int:
     """A private copy of fd 1; from now on fd 1 is stderr, so that no print can break the lines."""
     copy = os.dup(1)
     os.dup2(2, 1)
-    sys.stdout = sys.stderr
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import fcntl
 
@@ -92,7 +120,7 @@ def _die_with_parent() -> None:
 def _tell_where_it_stands_when_asked() -> None:
     """The parent sends this signal to a process that hangs; the answer in the log comes from C, whatever holds us."""
     if hasattr(faulthandler, "register") and wire.DUMP_SIGNAL is not None:
-        faulthandler.register(wire.DUMP_SIGNAL, file=sys.stderr, all_threads=True)
+        faulthandler.register(wire.DUMP_SIGNAL, file=2, all_threads=True)
 
 
 def _read_commands(commands: queue.SimpleQueue[dict[str, Any]]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -179,6 +181,35 @@ def test_first_steps_and_large_ones_are_given_more_time() -> None:
     allowance.end()
     measured = allowance.begin(512)
     assert measured is not None and 0.4 <= measured < 4
+
+
+def test_steps_of_few_tokens_bound_one_of_many() -> None:
+    allowance = StepAllowance(3.0)
+    for _ in range(4):
+        allowance.begin(1)
+        time.sleep(0.01)
+        allowance.end()
+    unmeasured = allowance.begin(512)
+    assert unmeasured is not None and 512 * 0.02 <= unmeasured < 100
+
+
+def test_a_log_on_a_full_disk_loses_what_is_printed_and_nothing_else(tmp_path: Path) -> None:
+    script = (
+        "import sys, traceback\n"
+        "from pagedchat.engine.worker import Unfailing\n"
+        "full = open('/dev/full', 'w')\n"
+        "try:\n"
+        "    print('x' * 100_000, file=full, flush=True)\n"
+        "    raise SystemExit('this disk is not full')\n"
+        "except OSError as error:\n"
+        "    log = Unfailing(full)\n"
+        "    print('x' * 100_000, file=log, flush=True)\n"
+        "    traceback.print_exception(error, file=log)\n"
+        "print('goes on', file=Unfailing(sys.stdout), flush=True)\n"
+        "import os; os._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "goes on\n"
 
 
 def test_a_timeout_without_meaning_is_refused() -> None:
