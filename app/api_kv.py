@@ -91,7 +91,7 @@ def _add_pins(router: APIRouter, client: EngineClient) -> None:
         body = await read_json(request)
         check_model(body, ready_info(client)["model"])
         name = text(body, "name")
-        if not name or len(name) > LONGEST_PIN_NAME:
+        if not name.strip(". ") or len(name) > LONGEST_PIN_NAME:  # an address cannot end in dots
             raise ApiError(400, f"A pin needs a name of 1 to {LONGEST_PIN_NAME} characters.", param="name")
         await client.pin(name, **_probed(body), salt=text(body, "cache_salt"))
         return json_response({"pins": (await client.stats())["pins"]})

@@ -188,8 +188,9 @@ class Reply:
         else:
             fields["text"] = text
         fields |= {"logprobs": choice.told(choice.logprobs), "finish_reason": choice.finish_reason}
-        if not self.chat and choice.prompt_logprobs is not None:
-            fields["prompt_logprobs"] = prompt_logprobs(choice.prompt_logprobs)
+        first = self._choices[choice.index - choice.index % self._asked.requests[0].params.n]
+        if not self.chat and first.prompt_logprobs is not None:  # samples share their prompt
+            fields["prompt_logprobs"] = prompt_logprobs(first.prompt_logprobs)
         if self._asked.return_token_ids:
             fields["token_ids"] = choice.token_ids
             if not self.chat:

@@ -14,6 +14,7 @@ from .views import View
 
 PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
 IDS = ("session", "message", "parent")
+OBJECTS = ("change", "params")
 Call = Callable[[Connection, View], Awaitable[Any]]
 CALLS: dict[str, Call] = {}
 log = logging.getLogger(__name__)
@@ -28,9 +29,12 @@ def call(function: Call) -> Call:
 async def answer(connection: Connection, frame: View) -> View:
     """Run one call; errors become a sentence for the page, so that it never waits for an answer in vain."""
     try:
-        run = CALLS.get(frame.get("op", ""))
+        run = CALLS.get(str(frame.get("op")))
         if run is None:
             raise RequestError("This page is older than the server; reload it.")
+        for name in OBJECTS:
+            if not isinstance(frame.get(name), dict | None):
+                raise RequestError("The page sent settings that are none; reload it.")
         for name in IDS:
             check_id(name, frame.get(name))
         return {"re": frame["id"], "ok": await run(connection, frame)}

@@ -149,6 +149,7 @@ def test_pins_are_made_listed_with_their_cost_and_let_go(server: ApiServer) -> N
         ({"name": "", "prompt": "x"}, 400, "name"),
         ({"name": ["a"], "prompt": "x"}, 400, "name"),
         ({"name": "a" * 101, "prompt": "x"}, 400, "name"),
+        ({"name": "..", "prompt": "x"}, 400, "name"),
         ({"name": "a"}, 400, "prompt"),
         ({"name": "a", "prompt": "x" * 5000}, 400, None),
         ({"name": "a", "prompt": "x", "model": "other"}, 404, "model"),

@@ -120,6 +120,12 @@ def test_several_prompts_have_several_samples_each(server: ApiServer) -> None:
 # -- log probabilities -------------------------------------------------------------------------------------------------
 
 
+def test_every_sample_tells_the_log_probabilities_of_its_prompt(server: ApiServer) -> None:
+    answer = ask(server, TEXT, prompt=["abc", "xy"], n=2, prompt_logprobs=0, max_tokens=2)
+    told = [choice["prompt_logprobs"] for choice in answer["choices"]]
+    assert told[0] == told[1] and told[2] == told[3] and len(told[0]) > len(told[2])
+
+
 def test_a_chat_tells_logprobs_as_openai_does(server: ApiServer) -> None:
     choice = ask(server, CHAT, logprobs=True, top_logprobs=3, return_token_ids=True)["choices"][0]
     content = choice["logprobs"]["content"]

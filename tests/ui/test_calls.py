@@ -28,3 +28,10 @@ def test_a_call_of_an_unknown_name_is_answered(op: Any) -> None:
     reply = asyncio.run(calls.answer(None, {"id": 8, "op": op}))  # type: ignore[arg-type]
     assert reply["re"] == 8
     assert reply["error"]
+
+
+@pytest.mark.parametrize(("op", "field"), [("settings", "change"), ("create", "params")])
+@pytest.mark.parametrize("value", [7, [1], "text"])
+def test_settings_that_are_none_are_refused_with_a_sentence(op: str, field: str, value: Any) -> None:
+    reply = asyncio.run(calls.answer(None, {"id": 9, "op": op, field: value}))  # type: ignore[arg-type]
+    assert reply == {"re": 9, "error": "The page sent settings that are none; reload it."}
