@@ -26,7 +26,7 @@ export class Message {
     this.foot = h("footer.foot");
     this.element = h(`article.msg.${view.role}`, {
       "data-testid": "message", "data-role": view.role, "data-message-id": view.id,
-    }, h("div.body", {}, this.thinking?.element, this.text), this.note, this.foot);
+    }, h("div.body", {}, this.text), this.note, this.foot);
     this.update(view);
   }
 
@@ -61,6 +61,8 @@ export class Message {
     if (!this.body) return;
     const empty = !this.body.html.length;
     this.thinking.draw(this.growing && empty);
+    if (this.thinking.empty) this.thinking.element.remove();
+    else if (!this.thinking.element.parentElement) this.text.before(this.thinking.element);
     const thinks = !this.thinking.empty && empty;
     this.element.classList.toggle("awaiting", this.growing && empty && !thinks);
     this.body.caret(this.growing && !thinks);

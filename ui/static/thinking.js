@@ -8,7 +8,7 @@ export class Thinking {
     this.blocks = new Blocks();
     this.words = h("span");
     this.summary = h("summary", { onclick: () => { this.chosen = true; } }, this.words);
-    this.element = h("details.thinking", { "data-testid": "thinking", hidden: true }, this.summary, this.blocks.element);
+    this.element = h("details.thinking", { "data-testid": "thinking" }, this.summary, this.blocks.element);
     this.chosen = false;
   }
 
@@ -18,7 +18,6 @@ export class Thinking {
 
   /** `busy` while the model still thinks. Once the reader has opened or closed it, it stays that way. */
   draw(busy) {
-    this.element.hidden = this.empty;
     this.element.dataset.busy = String(busy);
     const words = busy ? "Thinking …" : "Thinking";
     if (this.words.textContent !== words) this.words.textContent = words;
