@@ -241,3 +241,28 @@ def test_a_long_list_of_chats_stays_quick(open_page: Callable[..., PageDriver], 
                 await server.service.delete(one)
 
         server.do(clear())
+
+
+def test_a_setting_that_does_not_fit_is_said_with_its_reason_and_never_called_saved(
+    chat: PageDriver, server: PageServer
+) -> None:
+    dialog = open_settings(chat)
+    words, limit = dialog.locator(".set-saved"), dialog.get_by_label("Reply limit")
+    limit.fill("0")
+    expect(words).to_have_text("Reply limit must be at least 1: 0 is not saved.")
+    dialog.get_by_role("spinbutton", name="Min-p").fill("0.2")
+    chat.page.wait_for_timeout(800)
+    expect(words).to_have_text("Reply limit must be at least 1: 0 is not saved.")
+    limit.fill("50")
+    expect(words).to_have_text("Saved")
+    box = dialog.get_by_role("spinbutton", name="Temperature")
+    box.fill("9")
+    expect(words).to_have_text("Temperature goes from 0 to 2: 9 is not saved.")
+    box.press("Tab")
+    expect(words).to_have_text("Temperature goes from 0 to 2: 9 became 2.")
+    chat.page.wait_for_timeout(800)
+    expect(words).to_have_text("Temperature goes from 0 to 2: 9 became 2.")
+    assert stored(server, chat.session_id)["own_params"] == {"min_p": 0.2, "max_tokens": 50, "temperature": 2}
+    chat.page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    expect(open_settings(chat).locator(".set-saved")).to_have_text("")

@@ -4,6 +4,9 @@ import { byId, debounced, icon } from "./dom.js";
 import { count } from "./format.js";
 
 const FIELDS = ["system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
+const LABELS = {
+  temperature: "Temperature", top_p: "Top-p", top_k: "Top-k", min_p: "Min-p", max_tokens: "Reply limit", seed: "Seed",
+};
 const OFF = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, max_tokens: 1024, seed: null };
 const SAVE_PAUSE_MS = 400;
 const CHANGE_MS = 60;
@@ -12,6 +15,7 @@ export class Settings {
   /** `act` has: save(session, change) -> promise, fill() asks Gradio to take the values, closed(). */
   constructor(act) {
     this.act = act;
+    this.typed = new Map(); // what was typed outside of a field's range, by name
     this.values = FIELDS.map((name) => OFF[name] ?? null);
     this.save = debounced(SAVE_PAUSE_MS, () => this.#save());
     window.pagedchat = {
@@ -36,6 +40,7 @@ export class Settings {
     const system = session.system_prompt ?? info.default_system_prompt ?? "";
     this.values = [system, ...FIELDS.slice(1).map((name) => params[name] ?? OFF[name])];
     this.shown = [...this.values];
+    this.typed.clear();
     this.session = null;
     this.next = session.id;
     this.info = info;
@@ -48,6 +53,7 @@ export class Settings {
     this.#showEngine();
     this.session = this.next;
     if (this.isOpen) return;
+    this.#say("");
     document.documentElement.setAttribute("data-settings", "");
     byId("pagedchat").inert = true;
     this.element.querySelector("textarea")?.focus();
@@ -86,6 +92,7 @@ export class Settings {
     close.append(icon("close"));
     close.addEventListener("click", () => this.close());
     element.querySelector(".set-reset").addEventListener("click", () => this.#reset());
+    element.addEventListener("input", ({ target }) => this.#mind(target));
     element.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { event.stopPropagation(); this.close(); }
     });
@@ -97,7 +104,8 @@ export class Settings {
   #changed(values) {
     if (!this.session) return;
     this.values = values;
-    if (FIELDS.some((_, index) => values[index] !== this.shown[index])) this.#say("");
+    const words = this.#remarks();
+    if (words || FIELDS.some((_, index) => values[index] !== this.shown[index])) this.#say(words, Boolean(words));
     this.save();
   }
 
@@ -105,10 +113,10 @@ export class Settings {
     this.save.cancel();
     const change = {};
     FIELDS.forEach((name, index) => {
-      if (this.values[index] !== this.shown[index]) change[name] = this.values[index];
+      if (this.values[index] === this.shown[index] || isOutside(this.#field(name))) return;
+      change[name] = this.shown[index] = this.values[index];
     });
     if (!Object.keys(change).length) return;
-    this.shown = [...this.values];
     await this.#send(change);
   }
 
@@ -121,15 +129,45 @@ export class Settings {
   async #send(change) {
     try {
       const session = await this.act.save(this.session, change);
-      this.#say("Saved");
+      const words = this.#remarks();
+      this.#say(words || "Saved", Boolean(words));
       return session;
     } catch (error) {
-      this.#say(error.message);
+      this.#say(error.message, true);
       return null;
     }
   }
 
-  #say(words) {
-    this.element.querySelector(".set-saved").textContent = words;
+  /** The box of a number, null for a text. */
+  #field(name) {
+    return LABELS[name] ? this.element.querySelector(`input[type=number][aria-label$="${LABELS[name]}"]`) : null;
   }
+
+  /** Remember what does not fit into its field: Gradio refuses it without a word, or takes the nearest value. */
+  #mind(input) {
+    const name = FIELDS.find((one) => LABELS[one] && input.getAttribute("aria-label")?.endsWith(LABELS[one]));
+    if (!name) return;
+    if (isOutside(input)) this.typed.set(name, input.value);
+    else this.typed.delete(name);
+    if (this.typed.has(name)) this.#say(this.#remarks(), true);
+  }
+
+  /** What became of values that do not fit, a sentence each. */
+  #remarks() {
+    return [...this.typed].map(([name, typed]) => {
+      const field = this.#field(name);
+      const range = field.max === "" ? `must be at least ${field.min}` : `goes from ${field.min} to ${field.max}`;
+      return `${LABELS[name]} ${range}: ${typed} ${isOutside(field) ? "is not saved" : `became ${field.value}`}.`;
+    }).join(" ");
+  }
+
+  #say(words, problem = false) {
+    const place = this.element.querySelector(".set-saved");
+    place.textContent = words;
+    place.classList.toggle("problem", problem);
+  }
+}
+
+function isOutside(input) {
+  return Boolean(input) && (input.validity.rangeUnderflow || input.validity.rangeOverflow);
 }
