@@ -200,3 +200,31 @@ def test_the_eye_stays_where_it_reads_while_a_reply_grows(chat: PageDriver, serv
     chat.wait_done()
     chat.page.wait_for_timeout(100)
     assert log.evaluate("(element) => element.scrollHeight - element.scrollTop - element.clientHeight") < 3
+
+
+def test_the_arrow_to_the_end_goes_when_there_is_nothing_left_to_scroll(chat: PageDriver, server: PageServer) -> None:
+    server.client.replies = ("line\n\n" * 60,)
+    chat.ask("Fill the screen")
+    jump = chat.page.get_by_role("button", name="Jump to the end")
+    chat.page.locator("#pc-log").hover()
+    chat.page.mouse.wheel(0, -5_000)
+    expect(jump).to_be_visible()
+    server.client.replies = ("Short.",)
+    chat.action(chat.messages("user").first, "edit")
+    chat.test_id("edit-field").fill("Something short")
+    chat.test_id("edit-save").click()
+    expect(chat.messages("assistant").last).to_contain_text("Short.")
+    expect(jump).to_be_hidden()
+
+
+def test_on_a_phone_the_help_of_every_setting_has_room(chromium: Browser, server: PageServer) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    try:
+        chat = PageDriver(context.new_page(), server.url).goto()
+        chat.page.locator("#pc-top .tool").first.click()
+        expect(chat.page.locator("#pc-settings")).to_be_visible()
+        helps = chat.page.locator("#pc-settings .info-text")
+        expect(helps).to_have_count(7)
+        assert min(helps.evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().width)")) > 110
+    finally:
+        context.close()

@@ -32,7 +32,8 @@ export class Chat {
     this.log.after(this.jump);
     this.log.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.column.addEventListener("click", (event) => this.#copyCode(event));
-    new ResizeObserver(() => { if (this.atEnd) this.#stick(); }).observe(this.column);
+    const resized = new ResizeObserver(() => this.#resized());
+    for (const element of [this.log, this.column]) resized.observe(element);
   }
 
   /** Show a branch. `views` brings new or changed messages; those that are known keep their elements. */
@@ -107,10 +108,21 @@ export class Chat {
     this.jump.hidden = true;
   }
 
-  #scrolled() {
+  /** What grows is followed; what has become short enough ends in view without any scrolling. */
+  #resized() {
+    if (this.#nearEnd) this.atEnd = true;
+    if (this.atEnd) this.#stick();
+  }
+
+  get #nearEnd() {
     const { scrollTop, scrollHeight, clientHeight } = this.log;
+    return scrollHeight - scrollTop - clientHeight < NEAR_END;
+  }
+
+  #scrolled() {
+    const { scrollTop } = this.log;
     // Only moving up leaves the end: text that arrives between a scroll and its event must not.
-    if (scrollHeight - scrollTop - clientHeight < NEAR_END) this.atEnd = true;
+    if (this.#nearEnd) this.atEnd = true;
     else if (scrollTop < this.top - 1) this.atEnd = false;
     this.top = scrollTop;
     this.jump.hidden = this.atEnd;
