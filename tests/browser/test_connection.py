@@ -198,8 +198,9 @@ def test_fetching_and_loading_are_shown_with_true_progress(chat: PageDriver, rea
     expect(banner).to_contain_text("Fetching the model · 43 %")
     expect(banner).to_contain_text("43 of 98 MB.")
     expect(banner.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "43")
-    server.call(server.client.set_status, "loading")
-    expect(banner).to_contain_text("Loading the model")
+    server.call(server.client.set_status, "loading", None, "Loading the model.")
+    expect(banner).to_have_text("Loading the model")
+    expect(chat.page.locator("button.system")).to_contain_text("the model's own")
     chat.send("Asked while it loads")
     reply = chat.messages("assistant").last
     expect(reply).to_have_attribute("data-status", "streaming")
@@ -227,3 +228,48 @@ def test_a_dying_engine_interrupts_the_reply_and_says_so(
     expect(chat.page.locator("#pc-banner")).to_contain_text("Starting the engine again")
     server.call(server.client.set_status, "ready")
     expect(chat.page.locator("#pc-banner")).to_be_hidden()
+
+
+def test_what_was_live_is_marked_while_there_is_no_connection_and_old_events_go_with_their_engine(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    client = PagedFakeClient(("word " * 200,), delay_s=0.02)
+    with PageServer(tmp_path, client) as server:
+        chat = PageDriver(context.new_page(), server.url).goto()
+        panel, lamp = chat.page.locator("#pc-kv"), chat.page.locator("#pc-kv .lamp")
+        load = panel.locator(".gauges div").filter(has_text="running").locator("b")
+        chat.new_chat()
+        chat.send("A long one")
+        expect(chat.page.locator(".item .live span")).to_contain_text("tok/s")
+        expect(load).to_have_text("1 / 0")
+        expect(panel.locator(".events .seq").first).to_be_visible()
+        port = server.port
+    expect(lamp).to_have_text("not live")
+    expect(load).to_have_text("–")
+    expect(panel).to_have_class("kv stale")
+    expect(chat.page.locator(".item .live")).to_be_hidden()
+    with PageServer(tmp_path, PagedFakeClient(("Short",)), port):
+        expect(lamp).to_have_text("conserved")
+        expect(panel).to_have_class("kv")
+        expect(panel.locator(".events .seq")).to_have_count(0)
+        chat.ask("Again")
+        expect(panel.locator(".events .seq").last).to_have_text("1")
+        chat.page.close()
+
+
+def test_an_engine_that_begins_anew_clears_the_events_of_the_last_one(
+    chat: PageDriver, ready_again: PageServer
+) -> None:
+    chat.ask("Before")
+    rows = chat.page.locator(".events .seq")
+    expect(rows.first).to_be_visible()
+    chat.page.evaluate(
+        """() => { const { panel } = window.pagedchat.page;
+            panel.takeEvents({ events: [{ seq: panel.model.seq + 1, type: "reset", blocks: [], ref_counts: [],
+                states: "", num_tokens: null, owner: null }] }); }"""
+    )
+    expect(rows).to_have_count(0)
+    ready_again.call(ready_again.client.set_status, "restarting", None, "The engine stopped.")
+    expect(chat.page.locator("#pc-kv .lamp")).to_have_text("not live")
+    ready_again.call(ready_again.client.set_status, "ready")
+    expect(chat.page.locator("#pc-kv .lamp")).to_have_text("conserved")

@@ -46,7 +46,8 @@ export class Banner {
     const progress = status.progress;
     const known = typeof progress === "number";
     const head = `${WORDS[state] ?? state}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
-    const parts = [h("span.words", {}, h("b", {}, head), status.message ? ` ${status.message}` : "")];
+    const said = status.message === `${WORDS[state]}.` ? "" : status.message;
+    const parts = [h("span.words", {}, h("b", {}, head), said ? ` ${said}` : "")];
     if (state === "failed") parts.unshift(icon("warn"));
     else {
       parts.push(h(known ? "span.progress" : "span.progress.unknown", {

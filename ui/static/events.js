@@ -12,14 +12,13 @@ export class EventStrip {
     this.pause = h("button.link", { type: "button", "aria-pressed": "false", onclick: () => this.#toggle() }, "Pause");
     this.list = h("ol.events");
     this.element = h("div.part", {}, h("h3", {}, "Events", this.pause), this.list);
-    this.log = [];
-    this.newest = null;
-    this.list.append(h("li.none", {}, "Nothing has happened since the page was opened."));
+    this.#clear((this.log = []));
   }
 
   show(log) {
     this.log = log;
     if (this.paused) return;
+    if (log !== this.drawn) this.#clear(log);
     const shown = log.slice(-SHOWN).reverse();
     const newest = shown[0]?.seq ?? null;
     if (newest === this.newest) return;
@@ -28,6 +27,13 @@ export class EventStrip {
     if (fresh.length === SHOWN || !this.list.querySelector(".seq")) this.list.replaceChildren();
     this.list.prepend(...fresh.map((event) => this.#line(event)));
     while (this.list.childElementCount > SHOWN) this.list.lastChild.remove();
+  }
+
+  /** Begin again with another log. */
+  #clear(log) {
+    this.drawn = log;
+    this.newest = null;
+    this.list.replaceChildren(h("li.none", {}, "Nothing has happened since the page was opened."));
   }
 
   #toggle() {

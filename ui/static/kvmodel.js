@@ -44,11 +44,20 @@ export class KvModel {
     }
   }
 
+  /** Forget the events told so far. */
+  forget() {
+    this.log = [];
+  }
+
   /** Apply one event. Returns false when events are missing before it: a new snapshot is needed. */
   apply(event) {
     if (typeof event.states !== "string") return false; // events were lost, or the engine is another one
     if (event.seq <= this.seq) return true;
     if (event.seq !== this.seq + 1) return false;
+    if (event.type === "reset") { // an engine begins anew
+      this.forget();
+      return false;
+    }
     this.seq = event.seq;
     for (let index = 0; index < event.blocks.length; index++) {
       this.#set(event.blocks[index], LETTERS[event.states[index]], event.ref_counts[index]);

@@ -81,7 +81,7 @@ class Page {
   #listen() {
     const { socket } = this;
     socket.on("open", (hello) => this.connected(hello));
-    socket.on("lost", () => { this.banner.setLost(true); this.panel.disconnected(); });
+    socket.on("lost", () => this.disconnected());
     socket.on("status", ({ status }) => this.setStatus(status));
     socket.on("session", ({ session }) => this.takeSession(session));
     socket.on("path", (frame) => this.showPath(frame));
@@ -107,11 +107,19 @@ class Page {
     }
     this.version = hello.version;
     this.banner.setLost(false);
+    document.documentElement.dataset.connection = "open";
     this.sidebar.load(hello.sessions);
     this.setStatus(hello.status);
     if (hello.asked_for_missing) toast("That chat does not exist any more.");
     await this.show(hello.session, { push: false });
     this.panel.connected();
+  }
+
+  disconnected() {
+    this.banner.setLost(true);
+    document.documentElement.dataset.connection = "lost";
+    this.panel.disconnected();
+    this.chat.running?.showRate("");
   }
 
   setStatus(status) {
@@ -124,7 +132,8 @@ class Page {
     this.sidebar.showModel(name ?? "No model yet", [format, device, dtype].filter(Boolean).join(" · ") || status.state,
       kernels ? `${model} on ${device}, ${dtype}\n${kernels} kernels: ${reason ?? ""}` : "");
     this.showSystem();
-    if (status.state === "ready" && !wasReady) { this.panel.restarted(); this.composer.askProbe(); }
+    if (status.state !== "ready") this.panel.stale();
+    else if (!wasReady) { this.panel.restarted(); this.composer.askProbe(); }
   }
 
   // -- chats --------------------------------------------------------------------------------------------------------
@@ -339,7 +348,8 @@ class Page {
     const own = this.session?.system_prompt;
     const words = own ?? this.info.default_system_prompt;
     if (own === "") this.chat.showSystem("empty", "This chat has an empty system prompt");
-    else this.chat.showSystem(words ? words.replace(/\s+/g, " ") : "none", words ?? "");
+    else if (words) this.chat.showSystem(words.replace(/\s+/g, " "), words);
+    else this.chat.showSystem(this.info.model ? "none" : "the model's own", "");
     this.chat.system.dataset.own = String(own !== null && own !== undefined);
   }
 

@@ -15,6 +15,8 @@ export class Panel {
     this.wanted = false;
     this.following = false;
     this.online = false;
+    this.live = true; // until told otherwise: there is nothing to be seen before the first snapshot
+    this.missed = false;
     this.grid = new Grid(this.model, act.hueOf, act.titleOf);
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks) },
       act.titleOf, act.hueOf);
@@ -58,6 +60,14 @@ export class Panel {
 
   disconnected() {
     this.following = this.online = false;
+    this.missed = true;
+    this.stale();
+  }
+
+  /** What is shown was true once; the next snapshot is live again. */
+  stale() {
+    this.live = false;
+    this.redraw();
   }
 
   /** The engine is there (again): its pool is another one. */
@@ -77,6 +87,10 @@ export class Panel {
   }
 
   takeSnapshot({ snapshot, stats, info }) {
+    // Numbers of an engine that is gone, or a gap while nobody listened: what was told before leads nowhere.
+    if (this.missed ? snapshot.seq !== this.model.seq : snapshot.seq < this.model.seq) this.model.forget();
+    this.missed = false;
+    this.live = true;
     this.model.load(snapshot);
     if (info?.kv_bytes) this.size.textContent = `${count(snapshot.num_blocks)} × ${snapshot.block_size} tokens, ${bytes(info.kv_bytes)}`;
     this.takeStats(stats);
@@ -122,13 +136,19 @@ export class Panel {
   }
 
   #draw() {
-    if (document.hidden || !this.model.loaded) return;
+    if (document.hidden) return;
+    this.#drawLamp();
+    if (!this.model.loaded) return;
     this.grid.update();
     this.events.show(this.model.log);
     this.#drawGauges();
-    const { conserved } = this.model;
-    set(this.lamp, conserved ? "conserved" : "counts do not add up");
-    this.lamp.classList.toggle("bad", !conserved);
+  }
+
+  #drawLamp() {
+    const { live, model: { conserved } } = this;
+    byId("pc-kv").classList.toggle("stale", !live);
+    set(this.lamp, !live ? "not live" : conserved ? "conserved" : "counts do not add up");
+    this.lamp.classList.toggle("bad", live && !conserved);
   }
 
   #drawGauges() {
@@ -136,7 +156,7 @@ export class Panel {
     const { stats = {}, gauges, legend } = this;
     const sharing = this.model.sharing;
     set(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
-    set(gauges.load, `${stats.running ?? 0} / ${stats.waiting ?? 0}`);
+    set(gauges.load, !this.live ? "–" : `${stats.running ?? 0} / ${stats.waiting ?? 0}`);
     set(gauges.preemptions, count(stats.preemptions ?? 0));
     set(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
     const share = (value) => `${(100 * value) / this.model.total}%`;
