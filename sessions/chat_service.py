@@ -203,11 +203,7 @@ class ChatService:
         return built.prompt_token_ids[: len(built.prompt_token_ids) - len(built.generation_ids)]
 
     async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
-        """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``.
-
-        Raises:
-            SessionError: there is no such chat, or the text is none.
-        """
+        """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``."""
         text = clean_text(text)
         messages, own, begun_at = [], {}, None
         if session_id is not None:

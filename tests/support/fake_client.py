@@ -1,7 +1,6 @@
 """An engine client without an engine: the same interface, scripted replies, all in process.
 
-Tokens are bytes (id = byte), ``END`` closes a turn and each role has a header id. One step gives one character. Prefix
-hits are real: the longest common prefix with anything fed before.
+Tokens are bytes (id = byte), ``END`` closes a turn, each role has a header id; a step gives a character, hits are real.
 """
 
 from __future__ import annotations
@@ -384,7 +383,7 @@ class FakeEngineClient:
         return self._info
 
     async def list_requests(self) -> list[dict[str, Any]]:
-        return [{"request_id": name, "state": "running", "timeline": []} for name in self._live]
+        return [{"request_id": name, "state": "running"} for name in self._live]
 
     async def stats(self) -> dict[str, Any]:
         return {"running": len(self._live), "waiting": 0, "pins": list(self.pins.values())}
