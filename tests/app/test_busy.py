@@ -30,6 +30,7 @@ def test_the_page_answers_while_the_engine_works_at_full_speed(
     for thread in asking:
         thread.start()
     waits: list[float] = []
+    started = time.monotonic()
     while any(thread.is_alive() for thread in asking):
         begun = time.monotonic()
         with urllib.request.urlopen(f"{app.url}/", timeout=20) as page:
@@ -37,4 +38,4 @@ def test_the_page_answers_while_the_engine_works_at_full_speed(
         waits.append(time.monotonic() - begun)
         time.sleep(0.1)
     assert tokens == [220] * 3 and len(waits) >= 10
-    assert sorted(waits)[int(0.95 * len(waits))] < 0.3
+    assert sorted(waits)[int(0.95 * len(waits))] < (time.monotonic() - started) / 3, "no page waits for a reply's end"

@@ -24,7 +24,7 @@ def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
     open_page: Callable[..., PageDriver], server: PageServer
 ) -> None:
     server.client.replies = lambda request: ((request.messages or [])[-1]["content"] + " ") * 50
-    server.client.delay_s = 0.05
+    server.client.delay_s = 0.3  # a reply takes a minute and a half: nothing here may wait for the end of one
     tabs = [open_page() for _ in range(6)]
     for index, tab in enumerate(tabs[:5]):
         tab.page.bring_to_front()
@@ -39,7 +39,7 @@ def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
     begun = time.monotonic()
     tabs[4].test_id("stop").click()
     expect(tabs[4].messages("assistant").last).to_have_attribute("data-status", "stopped")
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5
     assert server.do(server.client.stats())["running"] == 4
     tabs[5].page.bring_to_front()
     begun = time.monotonic()
@@ -49,8 +49,8 @@ def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
     begun = time.monotonic()
     tabs[5].open_chat(sessions[0])
     expect(tabs[5].messages("assistant").last).to_contain_text("tab 0")
-    assert time.monotonic() - begun < 1
-    assert opened < 5, "a whole page load"
+    assert time.monotonic() - begun < 5
+    assert opened < 15, "a whole page load"
     server.client.delay_s = 0.0
     for index, tab in enumerate(tabs[:4]):
         tab.page.bring_to_front()
