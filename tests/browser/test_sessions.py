@@ -266,3 +266,5 @@ def test_a_setting_that_does_not_fit_is_said_with_its_reason_and_never_called_sa
     chat.page.keyboard.press("Escape")
     expect(dialog).not_to_be_visible()
     expect(open_settings(chat).locator(".set-saved")).to_have_text("")
+    chat.page.keyboard.press("Escape")
+    chat.ask("These settings are this chat's alone")
