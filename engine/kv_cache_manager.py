@@ -138,14 +138,12 @@ class KVCacheManager:
         full = request.num_computed // self.block_size
         if self.enable_caching and request.num_stored < full:
             first = request.num_stored
-            parent = request.blocks[first - 1] if first else NO_BLOCK
+            parent = _block_before(request, first)
             while request.num_stored < full:
                 self._store_full(request, request.num_stored)
                 request.num_stored += 1
             stored = [table[logical] for logical in range(first, full) for table in request.tables]
-            self._emit(
-                "stored", stored, request, parent=None if parent == NO_BLOCK else parent, num_tokens=self.block_size
-            )
+            self._emit("stored", stored, request, parent=parent, num_tokens=self.block_size)
         if any(self.windows):
             self._release_behind(request)
 
@@ -345,8 +343,7 @@ class KVCacheManager:
         for block in kept:
             self.pool.set_content(block, True)
         self._drop_covered(node)
-        parent = request.blocks[logical - 1] if logical else NO_BLOCK
-        self._emit("stored", kept, request, parent=None if parent == NO_BLOCK else parent, num_tokens=filled)
+        self._emit("stored", kept, request, parent=_block_before(request, logical), num_tokens=filled)
 
     def _drop_covered(self, node: Node) -> None:
         for other in self.index.covered_by(node):
@@ -392,3 +389,9 @@ class KVCacheManager:
             labels=request.labels if request else None,
             **more,
         )
+
+
+def _block_before(request: Request, logical: int) -> int | None:
+    """The block of the first KV group before a logical one; None at the start, or where it is behind the window."""
+    block = request.blocks[logical - 1] if logical else NO_BLOCK
+    return None if block == NO_BLOCK else block

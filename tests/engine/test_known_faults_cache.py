@@ -10,18 +10,9 @@ import pytest
 
 from pagedchat.engine.errors import RequestError
 from pagedchat.engine.sampling_params import SamplingParams
-from support.paged_model import CheckedEngine, cold, drain, make_engine, run
+from support.paged_model import CheckedEngine, cold, drain, greedy, make_engine, prompt_of, run
 
 B = 4
-
-
-def prompt_of(length: int, seed: int) -> list[int]:
-    rng = random.Random(seed)
-    return [rng.randint(0, 95) for _ in range(length)]
-
-
-def greedy(count: int, **more: Any) -> SamplingParams:
-    return SamplingParams(temperature=0, max_tokens=count, **more)
 
 
 def note_batches(engine: CheckedEngine) -> list[Any]:

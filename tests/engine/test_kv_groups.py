@@ -9,15 +9,10 @@ import pytest
 
 from pagedchat.engine.kv_layout import kv_layout
 from pagedchat.engine.sampling_params import SamplingParams
-from support.paged_model import cold, drain, make_engine, run
+from support.paged_model import cold, drain, make_engine, prompt_of, run
 
 B = 4
 LAYOUTS = [(None, 6), (None, None), (5,), (None, 3, 3), (9, 2), (None, 4, 17)]
-
-
-def prompt_of(length: int, seed: int) -> list[int]:
-    rng = random.Random(seed)
-    return [rng.randint(0, 95) for _ in range(length)]
 
 
 def test_layers_of_one_kind_share_groups_without_a_wasted_slot():

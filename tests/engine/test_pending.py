@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.types import BACKGROUND_PRIORITY
-from support.paged_model import cold, drain, make_engine
+from support.paged_model import cold, drain, greedy, make_engine, prompt_of
 
 B = 4
-
-
-def prompt_of(length: int, seed: int) -> list[int]:
-    rng = random.Random(seed)
-    return [rng.randint(0, 95) for _ in range(length)]
-
-
-def greedy(count: int) -> SamplingParams:
-    return SamplingParams(temperature=0, max_tokens=count)
 
 
 def timeline(output) -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import random
 from typing import Any
 
 import pytest
@@ -14,15 +13,10 @@ from pagedchat.engine.errors import RequestError
 from pagedchat.engine.prompt import PromptBuilder, PromptMessage
 from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.worker_loop import WorkerLoop
-from support.paged_model import PagedModel, cold, drain, make_engine, run
+from support.paged_model import PagedModel, cold, drain, make_engine, prompt_of, run
 from support.tiny_tokenizers import sentencepiece_tokenizer
 
 B = 4
-
-
-def prompt_of(length: int, seed: int) -> list[int]:
-    rng = random.Random(seed)
-    return [rng.randint(0, 95) for _ in range(length)]
 
 
 def pinned_engine(num_blocks: int = 24, length: int = 10, **settings):

@@ -5,14 +5,9 @@ import random
 import pytest
 
 from pagedchat.engine.sampling_params import SamplingParams
-from support.paged_model import cold, drain, make_engine, run
+from support.paged_model import cold, drain, make_engine, prompt_of, run
 
 B = 4
-
-
-def prompt_of(length, seed=0):
-    rng = random.Random(seed)
-    return [rng.randrange(96) for _ in range(length)]
 
 
 def cached_of(engine, prompt, name="probe", **params):

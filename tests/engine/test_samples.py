@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from pagedchat.engine.llm import LLM
 from pagedchat.engine.sampling_params import SamplingParams
-from support.paged_model import make_engine
+from support.paged_model import make_engine, prompt_of
 
 B = 4
-
-
-def prompt_of(length: int, seed: int) -> list[int]:
-    rng = random.Random(seed)
-    return [rng.randint(0, 95) for _ in range(length)]
 
 
 def drain_samples(engine) -> tuple[dict[tuple[str, int], list[int]], list]:

@@ -7,18 +7,9 @@ import pytest
 from pagedchat.engine.errors import EngineError, RequestError
 from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.types import BACKGROUND_PRIORITY
-from support.paged_model import cold, drain, make_engine, run
+from support.paged_model import cold, drain, greedy, make_engine, prompt_of, run
 
 B = 4
-
-
-def prompt_of(length, seed=0):
-    rng = random.Random(seed)
-    return [rng.randrange(96) for _ in range(length)]
-
-
-def greedy(max_tokens=8, **more):
-    return SamplingParams(temperature=0, max_tokens=max_tokens, **more)
 
 
 def test_a_long_prompt_runs_in_chunks_of_the_budget_and_says_the_same():

@@ -6,7 +6,9 @@ block table: a stale, missing, foreign or half-copied slot gives another reply, 
 
 from __future__ import annotations
 
+import random
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -126,6 +128,17 @@ class CheckedEngine(Engine):
         snapshot = self.snapshot()
         assert snapshot["free"] + snapshot["cached"] + snapshot["active"] == snapshot["num_blocks"]
         return outputs
+
+
+def prompt_of(length: int, seed: int = 0) -> list[int]:
+    """Random ids of the scripted vocabulary, none of which ends a turn."""
+    rng = random.Random(seed)
+    return [rng.randrange(96) for _ in range(length)]
+
+
+def greedy(max_tokens: int = 8, **more: Any) -> SamplingParams:
+    """Always the most likely token."""
+    return SamplingParams(temperature=0, max_tokens=max_tokens, **more)
 
 
 def run(engine: Engine, prompts: dict[str, list[int]], max_tokens: int = 8, **params) -> dict[str, list[int]]:
