@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..engine.errors import PagedChatError
-from .bench import bench_cli
+from .bench.commands import bench_cli
 from .end_signals import on_end_signals
 from .terminal import say
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pagedchat.app
 
-PASSAGES = (Path(pagedchat.app.__file__).parent / "bench_data" / "quality_text.txt").read_text("utf-8").split("====\n")
+PASSAGES = (Path(pagedchat.app.__file__).parent / "bench/data" / "quality_text.txt").read_text("utf-8").split("====\n")
 ASSISTANT = "You are a helpful assistant."
 BRIEF = "Answer in one short sentence."
 

@@ -1,4 +1,4 @@
-"""Recipe of the regression set: writes ``app/bench_data/regression.json`` anew.
+"""Recipe of the regression set: writes ``app/bench/data/regression.json`` anew.
 
     python tests/regression/renew.py MODEL.gguf [OUT.json]
 
@@ -27,7 +27,7 @@ from pagedchat.engine.prompt import PromptBuilder, PromptMessage, load_prompt_bu
 from pagedchat.engine.tokenizer import Tokenizer, load_tokenizer
 from regression.conversations import CONVERSATIONS, Conversation
 
-OUT = Path(pagedchat.app.__file__).parent / "bench_data" / "regression.json"
+OUT = Path(pagedchat.app.__file__).parent / "bench/data" / "regression.json"
 CLOSE_CALL = 0.005
 FEWEST = 4
 

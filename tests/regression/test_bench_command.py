@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from pagedchat.app import bench, bench_combinations, bench_models, bench_quality, bench_regress
+from pagedchat.app.bench import combinations, commands, models, quality, regress
 from pagedchat.app.commands import cli
 from regression.tiny_set import ids, tiny_cases, tiny_model
 
@@ -18,13 +18,13 @@ from regression.tiny_set import ids, tiny_cases, tiny_model
 def tiny(monkeypatch, tmp_path):
     model, plain = tiny_model()
     cases = tiny_cases(plain)
-    few = bench_combinations.exact_combinations()[:2]
-    monkeypatch.setattr(bench, "default_model", lambda folder: tmp_path)
-    monkeypatch.setattr(bench_models.BenchModel, "open", classmethod(lambda kind, path: model))
-    monkeypatch.setattr(bench_regress, "load_cases", lambda: cases)
-    monkeypatch.setattr(bench_combinations, "exact_combinations", lambda: few)
-    monkeypatch.setattr(bench_combinations, "quick_combinations", lambda: few)
-    monkeypatch.setattr(bench_combinations, "inexact_combinations", lambda: [])
+    few = combinations.exact_combinations()[:2]
+    monkeypatch.setattr(commands, "default_model", lambda folder: tmp_path)
+    monkeypatch.setattr(models.BenchModel, "open", classmethod(lambda kind, path: model))
+    monkeypatch.setattr(regress, "load_cases", lambda: cases)
+    monkeypatch.setattr(combinations, "exact_combinations", lambda: few)
+    monkeypatch.setattr(combinations, "quick_combinations", lambda: few)
+    monkeypatch.setattr(combinations, "inexact_combinations", lambda: [])
     return cases
 
 
@@ -56,7 +56,7 @@ def test_regress_says_which_combination_differs_and_where_first_and_ends_with_1(
 def test_quality_prints_its_goals_with_verdicts(tiny, monkeypatch):
     draw = random.Random(1)
     passages = [ids(draw, 24) for _ in range(3)]
-    monkeypatch.setattr(bench_quality, "load_passages", lambda model, count: passages[:count])
+    monkeypatch.setattr(quality, "load_passages", lambda model, count: passages[:count])
     done = run("quality", "--passages", "2", "--no-peer")
     assert done.exit_code == 0, done.output
     assert "48 tokens; float32 in plain torch" in done.stdout

@@ -10,16 +10,16 @@ from itertools import combinations
 
 import pytest
 
-from pagedchat.app import bench_regress
-from pagedchat.app.bench_combinations import (
+from pagedchat.app.bench import regress
+from pagedchat.app.bench.combinations import (
     axis_values,
     every_combination,
     exact_combinations,
     inexact_combinations,
     quick_combinations,
 )
-from pagedchat.app.bench_models import DEFAULT_MODE, EXACT_MODES
-from pagedchat.app.bench_regress import Turn, run_combination
+from pagedchat.app.bench.models import DEFAULT_MODE, EXACT_MODES
+from pagedchat.app.bench.regress import Turn, run_combination
 from regression.tiny_set import tiny_cases, tiny_model
 
 TRIALS = int(os.environ.get("PAGEDCHAT_TRIALS", "5"))
@@ -90,14 +90,14 @@ def test_a_difference_is_named_by_chat_turn_and_token_and_what_follows_is_not_co
 def test_a_cache_that_finds_nothing_does_not_pass_for_one_that_works(tiny, monkeypatch):
     model, cases = tiny
     combination = next(one for one in exact_combinations() if one.caching and one.pool == "huge")
-    serve_all = bench_regress.serve_all
+    serve_all = regress.serve_all
 
     def forgetful(engine, *arguments):
         for reply in serve_all(engine, *arguments):
             engine.reset_cache()
             yield reply
 
-    monkeypatch.setattr(bench_regress, "serve_all", forgetful)
+    monkeypatch.setattr(regress, "serve_all", forgetful)
     outcome = run_combination(model, replace(combination, together=1), cases[:4])
     assert not outcome.differences and not outcome.passed
     assert any("were found in the cache" in problem for problem in outcome.problems)

@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from pagedchat.app.bench_combinations import exact_combinations
-from pagedchat.app.bench_models import BenchModel
-from pagedchat.app.bench_regress import DATA, load_cases, run_combination, share_of
+from pagedchat.app.bench.combinations import exact_combinations
+from pagedchat.app.bench.models import BenchModel
+from pagedchat.app.bench.regress import DATA, load_cases, run_combination, share_of
 from pagedchat.engine.prompt import PromptMessage, load_prompt_builder
 from regression.conversations import CONVERSATIONS
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from pagedchat.app import bench_quality
-from pagedchat.app.bench import quality_lines
-from pagedchat.app.bench_models import DEFAULT_MODE, EXACT_MODES
-from pagedchat.app.bench_peer import cache_flip_rate
-from pagedchat.app.bench_quality import ONE_ROW, ROUTES, TEXT, WHOLE, Route, run_quality, step_of
+from pagedchat.app.bench import quality
+from pagedchat.app.bench.commands import quality_lines
+from pagedchat.app.bench.models import DEFAULT_MODE, EXACT_MODES
+from pagedchat.app.bench.quality import ONE_ROW, ROUTES, TEXT, WHOLE, Route, run_quality, step_of
+from pagedchat.app.bench.transformers_peer import cache_flip_rate
 from regression.tiny_set import ids, tiny_model
 
 
@@ -72,7 +72,7 @@ def test_a_route_that_computes_something_else_misses_its_goals(tiny, monkeypatch
             batch.token_ids = (batch.token_ids + (batch.attention.positions == 9)) % 97
         return batch
 
-    monkeypatch.setattr(bench_quality, "step_of", shifted)
+    monkeypatch.setattr(quality, "step_of", shifted)
     goals = run_quality(model, (EXACT_MODES[0],), passages).goals
     assert not goals[0].met and "KL between routes" in goals[0].text
     assert any("MISSED" in line for line in quality_lines(run_quality(model, (EXACT_MODES[0],), passages)))

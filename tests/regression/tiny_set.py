@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from pagedchat.app.bench_models import BenchModel
-from pagedchat.app.bench_regress import Case, Turn
+from pagedchat.app.bench.models import BenchModel
+from pagedchat.app.bench.regress import Case, Turn
 from support.fake_checkpoint import checkpoint_of, tiny_llama
 from support.paged_model import ByteTokenizer
 

@@ -75,7 +75,7 @@ class TinyLlama:
 
     def engine(self, block_size: int, num_blocks: int, **settings: Any) -> Engine:
         """See `TrialModel`."""
-        from pagedchat.app.bench_models import Mode
+        from pagedchat.app.bench.models import Mode
 
         mode = Mode("reference", "float32", "float32")
         return self._model.engine(mode, block_size=block_size, num_blocks=num_blocks, **settings)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.config import EngineConfig
-from ..engine.engine import Engine
-from ..engine.sampling_params import SamplingParams
-from ..engine.types import StepBatch
+from ...engine.config import EngineConfig
+from ...engine.engine import Engine
+from ...engine.sampling_params import SamplingParams
+from ...engine.types import StepBatch
 
 VOCAB = 512
 BLOCK_SIZE = 16
@@ -145,7 +145,7 @@ def _tokens(rng: random.Random, count: int) -> list[int]:
 
 def _steps(engine: Engine, steps: int) -> tuple[float, float, float]:
     """Medians of scheduling, pool work and batch building over some steps, in microseconds."""
-    from ..engine.step_batch import build_batch
+    from ...engine.step_batch import build_batch
 
     times: list[tuple[float, float, float]] = []
     for _ in range(steps):
@@ -184,7 +184,7 @@ def _fill(engine: Engine, system: list[int], chats: int, rng: random.Random) -> 
 
 
 def _fork_us(engine: Engine, times: int) -> float:
-    from ..engine.request import Request
+    from ...engine.request import Request
 
     source = engine.scheduler.running[0]
 

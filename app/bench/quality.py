@@ -1,7 +1,7 @@
 """How far the fast paths are from float32: perplexity, mean KL divergence and greedy flips, by mode and by the way a
 text is cut into steps.
 
-The text (``bench_data/quality_text.txt``, written for this) is taken in passages of equal length, each a context of its
+The text (``data/quality_text.txt``, written for this) is taken in passages of equal length, each a context of its
 own. *Routes* feed it: all at once, in chunks, in decode steps of 1, 4 or 16 rows, and warm (the first half of each
 passage token by token, as a reply was decoded, the rest on that cache). The measure of all is one pass in plain torch
 in float32. KL is of the distribution of the next token, in nats a token; a flip is another most likely token.
@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..engine.errors import PagedChatError
-from ..engine.types import StepBatch
-from ..kernels.interface import AttentionBatch
-from .bench_models import Mode
+from ...engine.errors import PagedChatError
+from ...engine.types import StepBatch
+from ...kernels.interface import AttentionBatch
+from .models import Mode
 
 if TYPE_CHECKING:
-    from ..engine.runner import ModelRunner
-    from .bench_models import BenchModel
+    from ...engine.runner import ModelRunner
+    from .models import BenchModel
 
-TEXT = Path(__file__).parent / "bench_data" / "quality_text.txt"
+TEXT = Path(__file__).parent / "data" / "quality_text.txt"
 PASSAGE_TOKENS = 256
 BLOCK_SIZE = 16
 TRUTH = Mode("reference", "float32", "float32")

@@ -1,5 +1,5 @@
 """The regression set: what the default model says to fixed questions, served in many ways and compared with
-plain transformers' replies (``bench_data/regression.json``; `tests/regression/renew.py` is the recipe).
+plain transformers' replies (``data/regression.json``; `tests/regression/renew.py` is the recipe).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..engine.sampling_params import SamplingParams
-from ..engine.types import RequestMetrics
+from ...engine.sampling_params import SamplingParams
+from ...engine.types import RequestMetrics
 
 if TYPE_CHECKING:
-    from ..engine.engine import Engine
-    from .bench_combinations import Combination
-    from .bench_models import BenchModel
+    from ...engine.engine import Engine
+    from .combinations import Combination
+    from .models import BenchModel
 
-DATA = Path(__file__).parent / "bench_data" / "regression.json"
+DATA = Path(__file__).parent / "data" / "regression.json"
 STREAMS = "streams"
 MOST_SEQS = 16
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from platformdirs import user_cache_path
 
-from .. import __version__
-from ..engine.config import EngineConfig
-from ..engine.engine import Engine
-from ..engine.errors import EngineError
-from ..engine.models.checkpoint import open_checkpoint
-from ..engine.models.decoder import Decoder, decoder_shape, read_weights
-from ..engine.runner import ModelRunner
-from ..engine.tokenizer import load_tokenizer
-from ..kernels.choose import plain_cpu_dtype
-from ..kernels.cpu.kernels import CpuKernels
-from ..kernels.interface import DecoderProgram, DecoderShape, DecoderWeights, Kernels
-from ..kernels.reference import ReferenceKernels
+from ... import __version__
+from ...engine.config import EngineConfig
+from ...engine.engine import Engine
+from ...engine.errors import EngineError
+from ...engine.models.checkpoint import open_checkpoint
+from ...engine.models.decoder import Decoder, decoder_shape, read_weights
+from ...engine.runner import ModelRunner
+from ...engine.tokenizer import load_tokenizer
+from ...kernels.choose import plain_cpu_dtype
+from ...kernels.cpu.kernels import CpuKernels
+from ...kernels.interface import DecoderProgram, DecoderShape, DecoderWeights, Kernels
+from ...kernels.reference import ReferenceKernels
 
 if TYPE_CHECKING:
-    from ..engine.tokenizer import Tokenizer
+    from ...engine.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

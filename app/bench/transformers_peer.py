@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..engine.errors import PagedChatError
-from ..kernels.reference import dense
+from ...engine.errors import PagedChatError
+from ...kernels.reference import dense
 
 if TYPE_CHECKING:
-    from .bench_models import BenchModel
+    from .models import BenchModel
 
 
 def transformers_model(model: BenchModel, dtype: torch.dtype) -> Any:

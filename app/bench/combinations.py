@@ -8,7 +8,7 @@ from itertools import combinations, product
 from random import Random
 from typing import Any
 
-from .bench_models import DEFAULT_MODE, EXACT_MODES, Mode, inexact_modes
+from .models import DEFAULT_MODE, EXACT_MODES, Mode, inexact_modes
 
 SHUFFLE = 3
 """Seed of the covering set's order: with this one no combination is spare (3 chunks x 4 block sizes are 12)."""
@@ -57,7 +57,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "pool": ("huge", "tiny"),
     "together": (8, 1),
 }
-"""Values of every axis but the mode. New kernels come in as modes (`bench_models`)."""
+"""Values of every axis but the mode. New kernels come in as modes (`models`)."""
 
 
 def every_combination(modes: Sequence[Mode]) -> list[Combination]:

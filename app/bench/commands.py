@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..engine.errors import ConfigError
-from .terminal import say
+from ...engine.errors import ConfigError
+from ..terminal import say
 
 if TYPE_CHECKING:
-    from .bench_quality import QualityReport
-    from .bench_regress import Outcome
+    from .quality import QualityReport
+    from .regress import Outcome
 
 bench_cli = typer.Typer(help="Measure this installation.", rich_markup_mode=None)
 
@@ -35,9 +35,9 @@ def regress(
     Every two settings meet in some combination. In float32 all replies must equal plain transformers'; of other number
     formats it is told where they first differ and how often. Ends with 1 when something is wrong.
     """
-    from .bench_combinations import exact_combinations, inexact_combinations, quick_combinations
-    from .bench_models import BenchModel
-    from .bench_regress import load_cases, run_combination, share_of
+    from .combinations import exact_combinations, inexact_combinations, quick_combinations
+    from .models import BenchModel
+    from .regress import load_cases, run_combination, share_of
 
     model = BenchModel.open(default_model(models_dir))
     cases = load_cases() if full else share_of(load_cases())
@@ -64,9 +64,9 @@ def quality(
     as_json: AsJson = False,
 ) -> None:
     """How far are the fast paths from float32, and from each other?"""
-    from .bench_models import DEFAULT_MODE, EXACT_MODES, BenchModel
-    from .bench_peer import cache_flip_rate
-    from .bench_quality import load_passages, run_quality
+    from .models import DEFAULT_MODE, EXACT_MODES, BenchModel
+    from .quality import load_passages, run_quality
+    from .transformers_peer import cache_flip_rate
 
     loaded = BenchModel.open(named_model(model, models_dir) if model else default_model(models_dir))
     report = run_quality(
@@ -87,7 +87,7 @@ def scheduling(
     as_json: AsJson = False,
 ) -> None:
     """What does the engine's own work cost a step, without any model? Ends with 1 when a goal is missed."""
-    from .bench_scheduling import run_scheduling, scheduling_lines
+    from .scheduling import run_scheduling, scheduling_lines
 
     report = run_scheduling(running, num_blocks, chats)
     print(json.dumps(report.to_dict(), indent=2) if as_json else "\n".join(scheduling_lines(report)))
@@ -96,8 +96,8 @@ def scheduling(
 
 def default_model(models_dir: Path | None) -> Path:
     """The default model, fetched if it is not here."""
-    from .model_fetch import ModelFetch
-    from .terminal import fetch_display
+    from ..model_fetch import ModelFetch
+    from ..terminal import fetch_display
 
     store = _store(models_dir)
     found = store.resolve("default")
@@ -148,7 +148,7 @@ def goal_line(goal: Any) -> str:
 
 
 def _store(models_dir: Path | None):
-    from .model_store import ModelStore
-    from .settings import load_settings
+    from ..model_store import ModelStore
+    from ..settings import load_settings
 
     return ModelStore(load_settings({"models_dir": models_dir})[1].models)

@@ -1,0 +1,1 @@
+"""Measurements a user can repeat: loads, the ways to serve them, and reports."""
