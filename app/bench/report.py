@@ -1,0 +1,122 @@
+"""What a bench found: figures for programs, tables and plots for people, and the configuration it ran in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+Cell = str | int | float | None
+
+
+@dataclass
+class Table:
+    """Rows of cells under column names; ``None`` is shown as a dash. ``note`` stands below."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+
+@dataclass
+class Plot:
+    """Series of points, drawn as lines, or as bars where ``kind`` is "bar" (x are names then)."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: dict[str, list[tuple[Any, float]]]
+    kind: str = "line"
+
+
+@dataclass
+class BenchResult:
+    """One run of one bench.
+
+    Attributes:
+        name: of the bench, as the command calls it.
+        configuration: see `operate.snapshot.configuration_snapshot`.
+        parameters: what was asked for, with the seed.
+        figures: what was measured, for programs; names say the unit (``ttft_p95_ms``).
+        verdict: one or a few sentences for people, computed from the figures.
+        passed: whether the stated goals were met; None where the bench has none.
+        started: UTC, ISO 8601.
+    """
+
+    name: str
+    configuration: dict[str, Any]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    verdict: str = ""
+    passed: bool | None = None
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+
+    def finish(self) -> BenchResult:
+        """Note how long it took since it was made."""
+        self.seconds = round(time.monotonic() - self._began, 1)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self)
+
+
+def text_lines(result: BenchResult) -> list[str]:
+    """The tables and the verdict for a terminal."""
+    lines: list[str] = []
+    for table in result.tables:
+        lines += ["", table.title, *table_lines(table)]
+    if result.verdict:
+        lines += ["", result.verdict]
+    return lines
+
+
+def table_lines(table: Table) -> list[str]:
+    """A table in aligned columns: words left, numbers right."""
+    rows = [[cell_text(cell) for cell in row] for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
+    numeric = [all(not isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
+    lines = [_aligned(cells, widths, numeric) for cells in [table.columns, *rows]]
+    return [*lines, *([table.note] if table.note else [])]
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell as people read it: thousands apart, three digits that count."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+    return cell
+
+
+def save_result(result: BenchResult, folder: Path) -> Path:
+    """Write ``NAME-TIME.json`` into ``folder``; the path.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = result.started.replace(":", "").replace("-", "").partition("+")[0]
+    path = folder / f"{result.name}-{stamp}.json"
+    path.write_text(json.dumps(result.to_dict(), indent=1, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = zip(cells, widths, numeric, strict=True)
+    return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in parts).rstrip()
