@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from pagedchat.app.bench import combinations, commands, models, quality, regress
+from pagedchat.app.bench import combinations, models, quality, quality_command, regress, regress_command
 from pagedchat.app.commands import cli
 from regression.tiny_set import ids, tiny_cases, tiny_model
 
@@ -19,7 +19,8 @@ def tiny(monkeypatch, tmp_path):
     model, plain = tiny_model()
     cases = tiny_cases(plain)
     few = combinations.exact_combinations()[:2]
-    monkeypatch.setattr(commands, "default_model", lambda folder: tmp_path)
+    monkeypatch.setattr(regress_command, "default_model", lambda folder: tmp_path)
+    monkeypatch.setattr(quality_command, "default_model", lambda folder: tmp_path)
     monkeypatch.setattr(models.BenchModel, "open", classmethod(lambda kind, path: model))
     monkeypatch.setattr(regress, "load_cases", lambda: cases)
     monkeypatch.setattr(combinations, "exact_combinations", lambda: few)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pagedchat.app.bench import quality
-from pagedchat.app.bench.commands import quality_lines
 from pagedchat.app.bench.models import DEFAULT_MODE, EXACT_MODES
 from pagedchat.app.bench.quality import ONE_ROW, ROUTES, TEXT, WHOLE, Route, run_quality, step_of
+from pagedchat.app.bench.quality_command import quality_lines
 from pagedchat.app.bench.transformers_peer import cache_flip_rate
 from regression.tiny_set import ids, tiny_model
 
