@@ -124,13 +124,15 @@ def attend_direct(
     ``q`` float32 [rows, head_dim] is already scaled and, for bfloat16, in word order, as ``sums`` will be. Row i sees
     slots below ``limits[i]``, which never fall from row to row; only slots ``begin .. end`` are looked at. ``keys``
     and ``values`` are addresses of one head in block 0, ``block_stride`` the bytes from one block to the next.
-    ``begin`` is a multiple of the chunk.
+    ``begin`` is a multiple of the chunk; a block is a part of a chunk, or a multiple of it.
     """
     head_dim = q.shape[1]
     line = head_dim * (2 if bf16 else 4)
     kind = MAX_QUERIES - 1 if bf16 else -1  # bfloat16 tiles follow those of float32
     score_at, score_line, row_line = scores.ctypes.data, scores.strides[0], q.strides[0]
     for start in range(begin, end, CHUNK):
+        offset = start % block_size * line  # nothing, but in blocks longer than a chunk
+        ahead = offset + PREFETCH_SLOTS * line if block_size > CHUNK else 0
         for row in range(0, rows, MAX_QUERIES):
             n = min(MAX_QUERIES, rows - row)
             count = min(CHUNK, min(end, limits[row + n - 1]) - start)
@@ -140,8 +142,8 @@ def attend_direct(
             query, total = q.ctypes.data + row * row_line, sums.ctypes.data + row * row_line
             for t in range(0, count, block_size):
                 run = min(block_size, count - t)
-                at = table[(start + t) // block_size] * block_stride
-                next_at = table[min(start + t + PREFETCH_SLOTS, end - 1) // block_size] * block_stride
+                at = table[(start + t) // block_size] * block_stride + offset
+                next_at = table[min(start + t + PREFETCH_SLOTS, end - 1) // block_size] * block_stride + ahead
                 call_10(
                     score_code,
                     (keys + at, line, run, query, row_line, head_dim, score_at + 4 * t, score_line, keys + next_at,
@@ -152,7 +154,7 @@ def attend_direct(
                 peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])
             for t in range(0, count, block_size):
                 run = min(block_size, count - t)
-                at = values + table[(start + t) // block_size] * block_stride
+                at = values + table[(start + t) // block_size] * block_stride + offset
                 call_8(value_code, (at, line, run, score_at + 4 * t, score_line, head_dim, total, row_line))
 
 
@@ -174,10 +176,10 @@ def attend_gathered(
     panel_size = head_dim * PANEL * 4
     span = max(block_size, PANEL)
     for start in range(begin, end, CHUNK):
-        available = min(CHUNK, end - start)
+        available, offset = min(CHUNK, end - start), start % block_size * line
         for t in range(0, available, block_size):
             run = min(block_size, available - t)
-            at = table[(start + t) // block_size] * block_stride
+            at = table[(start + t) // block_size] * block_stride + offset
             load_run(values + at, run * head_dim, bf16, unpacked[1, t * head_dim :])
             if block_size >= PANEL:
                 call_5(transpose, (keys + at, line, run, head_dim, panels + t // PANEL * panel_size))

@@ -28,7 +28,7 @@ def random_spans(random: np.random.Generator) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("block_size", [1, 2, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8, 16, 32, 64, 128, 256, 384])
 def test_mixed_batches_equal_the_reference_and_unused_slots_do_not_leak(block_size, dtype):
     random = np.random.default_rng(block_size)
     for seed, sizes in enumerate(HEADS):
