@@ -10,6 +10,7 @@ from .errors import ConfigError
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 POLICIES = ("trim", "refuse")
+MOST_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class EngineConfig:
             half of the free memory and 2 GiB, but never under one ``max_model_len``.
         max_num_seqs: requests that run at the same time.
         max_num_batched_tokens: token budget of one step.
+        threads: of the CPU kernels; by default one for each physical core that affinity and control groups allow.
         deterministic: the same ids alone and in company, in every dtype; prompts take longer.
         max_queue: requests that may wait; one more is refused.
         context_policy: what becomes of a chat that outgrows the context: "trim" leaves out its oldest turns (see
@@ -46,6 +48,7 @@ class EngineConfig:
     kv_cache_memory: int | None = None
     max_num_seqs: int = 32
     max_num_batched_tokens: int = 512
+    threads: int | None = None
     max_queue: int = 1000
     enable_prefix_caching: bool = True
     deterministic: bool = False
@@ -67,6 +70,8 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} must be at least 1, not {value}.")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise ConfigError(f"--threads must lie between 1 and {MOST_THREADS}, not {self.threads}.")
         share = self.gpu_memory_utilization
         if share is not None and not 0 < share < 1:
             raise ConfigError(

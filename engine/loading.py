@@ -47,6 +47,7 @@ def load_model(config: EngineConfig) -> LoadedModel:
         num_blocks_for=size,
         max_model_len=config.max_model_len,
         deterministic=config.deterministic,
+        threads=config.threads,
     )
     info = {
         "model": checkpoint.name,

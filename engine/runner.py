@@ -56,6 +56,7 @@ class ModelRunner:
         num_blocks_for: Callable[[int, int, int, str], int],
         max_model_len: int | None = None,
         deterministic: bool = False,
+        threads: int | None = None,
     ) -> ModelRunner:
         """Reads the weights, chooses kernels and allocates the KV cache.
 
@@ -89,7 +90,7 @@ class ModelRunner:
                 f"The KV cache of {num_blocks} blocks ({num_blocks * values * chosen_dtype.itemsize / 2**20:,.0f} MiB) "
                 "does not fit in memory: choose fewer with --num-blocks or --kv-cache-memory."
             ) from error
-        decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype), kv_cache, deterministic)
+        decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype, threads), kv_cache, deterministic)
         cost = cost_of_determinism(decoder, block_size, num_blocks, len(layout.windows)) if deterministic else ""
         reasons = [text for text in (device_reason, dtype_remark, cost) if text]
         facts = {"device": str(chosen), "dtype": str(chosen_dtype).removeprefix("torch."), "reasons": reasons}
@@ -102,12 +103,14 @@ class ModelRunner:
         return self.decoder.forward(batch.token_ids, batch.groups, batch.sample_rows)
 
     def describe(self) -> dict[str, Any]:
-        """What runs here and why: device, dtype, kernels, reason, compiling, weight_bytes, kv_bytes."""
+        """What runs here and why: device, dtype, kernels, threads (of the CPU), reason, compiling, weight_bytes,
+        kv_bytes."""
         kernels = self.decoder.kernels
         return {
             "device": self._facts["device"],
             "dtype": self._facts["dtype"],
             "kernels": kernels.name,
+            "threads": kernels.threads,
             "reason": "; ".join([*self._facts["reasons"], kernels.reason]),
             "compiling": kernels.compiling,
             "weight_bytes": self.decoder.weight_bytes,

@@ -23,9 +23,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TextIO
 
+from ..kernels.cpu.threads import default_threads, limit_libraries
 from . import wire
 from .config import EngineConfig
-from .errors import PagedChatError
+from .errors import PagedChatError, is_out_of_memory
 from .worker_loop import WorkerLoop
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
@@ -144,18 +145,20 @@ def _load(factory: str, config: dict[str, Any], send: Callable[[dict[str, Any]],
     """The engine, or None after the reason was sent."""
     try:
         send({"type": "status", "progress": None, "message": "Loading the model."})
+        limit_libraries(config.get("threads") or default_threads())
         module, _, name = factory.partition(":")
         engine = getattr(import_module(module), name)(EngineConfig(**config))
         send({"type": "ready", "info": engine.info()})
         return engine
     except PagedChatError as error:
-        send({"type": "failed", **wire.error_to_wire(error)})
+        send({"type": "failed", **wire.error_to_wire(error), "out_of_memory": is_out_of_memory(error.__cause__)})
     except MemoryError as error:
         traceback.print_exc()
-        send({"type": "failed", "kind": "EngineError", "text": f"The model does not fit into memory. {error}".strip()})
+        text = f"The model does not fit into memory. {error}".strip()
+        send({"type": "failed", "kind": "EngineError", "text": text, "out_of_memory": True})
     except Exception as error:
         traceback.print_exc()
-        send({"type": "failed", **wire.error_to_wire(error)})
+        send({"type": "failed", **wire.error_to_wire(error), "out_of_memory": is_out_of_memory(error)})
     return None
 
 

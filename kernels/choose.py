@@ -8,10 +8,14 @@ import torch
 from platformdirs import user_cache_path
 
 from .. import __version__
+from .cpu.threads import default_threads
 from .interface import Kernels
 from .reference import ReferenceKernels
 
 log = logging.getLogger(__name__)
+
+TORCH_THREADS = torch.get_num_threads()
+"""What torch would take by itself, or was told by OMP_NUM_THREADS."""
 
 
 class DeviceUnavailable(Exception):
@@ -62,9 +66,14 @@ def choose_dtype(name: str, device: torch.device) -> tuple[torch.dtype, str]:
     return torch.bfloat16, ""
 
 
-def choose_kernels(device: str | torch.device, dtype: torch.dtype) -> Kernels:
-    """The best kernels for ``device``, with the reason in ``.reason``."""
+def choose_kernels(device: str | torch.device, dtype: torch.dtype, threads: int | None = None) -> Kernels:
+    """The best kernels for ``device``, with the reason in ``.reason``.
+
+    Args:
+        threads: of the CPU; by default `default_threads`, for plain torch no more than it takes by itself.
+    """
     device = torch.device(device)
+    torch.set_num_threads(threads or min(TORCH_THREADS, default_threads()))
     if device.type != "cpu":
         return ReferenceKernels(device, dtype, f"plain torch, there are no compiled kernels for {device.type} yet")
     if dtype not in (torch.float32, torch.bfloat16):
@@ -73,7 +82,7 @@ def choose_kernels(device: str | torch.device, dtype: torch.dtype) -> Kernels:
     try:
         from .cpu.kernels import CpuKernels
 
-        return CpuKernels(plain, user_cache_path("pagedchat", appauthor=False), __version__)
+        return CpuKernels(plain, user_cache_path("pagedchat", appauthor=False), __version__, threads)
     except Exception as error:  # Numba fails to import in many ways; the app must start all the same
         problem = f"Numba cannot be used here ({type(error).__name__}: {error})"
         log.warning("%s; replies will be slow.", problem)

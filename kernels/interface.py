@@ -202,6 +202,11 @@ class Kernels(Protocol):
         ...
 
     @property
+    def threads(self) -> int:
+        """Threads of the CPU that it uses."""
+        ...
+
+    @property
     def compiling(self) -> bool:
         """Whether a faster program is on its way, which will then serve."""
         ...

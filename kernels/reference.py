@@ -37,6 +37,7 @@ class ReferenceKernels:
         self.device = torch.device(device)
         self.dtype = dtype
         self.reason = reason
+        self.threads = torch.get_num_threads()
 
     def linear(self, weights: list[Weight], bias: torch.Tensor | None = None) -> DenseLinear:
         return DenseLinear(weights, bias, self.device, self.dtype)

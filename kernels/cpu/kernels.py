@@ -90,7 +90,6 @@ class CpuKernels(ReferenceKernels):
         self.folder = cache_folder(cache, version)
         self.unwritable = prepare_folder(self.folder)
         self.threads = threads or default_threads()
-        torch.set_num_threads(min(torch.get_num_threads(), self.threads))
         self._program: Future[DecoderProgram] | None = None
         self._refusal = "no model is loaded"
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
+from .control_groups import OWN, ROOT, group_folders, read_number
+
 MAX_THREADS = 32
+LIBRARY_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
 def default_threads() -> int:
-    """Physical cores that this process may use: its affinity, its cgroup's share, one thread a core.
-
-    ``PAGEDCHAT_NUM_THREADS`` overrides.
-    """
-    wanted = os.environ.get("PAGEDCHAT_NUM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
+    """Physical cores that this process may use: its affinity, its control group's share, one thread a core."""
     cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores = {core_of(cpu) for cpu in cpus}
     limit = cgroup_cpus()
@@ -35,31 +33,25 @@ def core_of(cpu: int) -> tuple[str, str]:
         return "", str(cpu)
 
 
-def cgroup_cpus(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float | None:
-    """Processors that the control group allows, or None without a limit."""
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return None
-    paths = [line.split("::", 1)[1].lstrip("/") for line in lines if line.startswith("0::")]
-    limits = []
-    for path in paths:
-        folder = root / path
-        while True:
-            limits += [quota for quota in [read_quota(folder / "cpu.max")] if quota is not None]
-            if folder == root or root not in folder.parents:
-                break
-            folder = folder.parent
-    return min(limits) if limits else None
+def cgroup_cpus(root: Path = ROOT, own: Path = OWN) -> float | None:
+    """Processors that the control groups allow, or None without a limit."""
+    quotas = [read_quota(folder) for folder in group_folders("cpu", root, own)]
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def read_quota(file: Path) -> float | None:
-    """Processors in a ``cpu.max`` file, or None when it sets no limit."""
-    try:
-        quota, period = file.read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        return None
+def read_quota(folder: Path) -> float | None:
+    """Processors that a control group allows, in ``cpu.max`` or the two files before it; None when it sets no limit."""
+    quota, period = read_number(folder / "cpu.cfs_quota_us"), read_number(folder / "cpu.cfs_period_us")
+    with suppress(OSError, ValueError):
+        quota, period = map(int, (folder / "cpu.max").read_text().split())
+    return quota / period if quota and period and quota > 0 and period > 0 else None
+
+
+def limit_libraries(threads: int) -> None:
+    """Keep libraries that are not loaded yet (BLAS, OpenMP, the tokenizers) from starting a thread for every processor
+    of the machine; what the user has said of them stands."""
+    for name in LIBRARY_VARIABLES:
+        os.environ.setdefault(name, str(threads))
 
 
 class Team:

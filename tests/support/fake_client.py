@@ -25,6 +25,7 @@ INFO = {
     "device": "cpu",
     "dtype": "float32",
     "kernels": "reference",
+    "threads": 2,
     "reason": "a test",
     "block_size": 16,
     "num_blocks": 256,
