@@ -42,6 +42,9 @@ class Engine(EngineInspection):
         ModelFileError, ConfigError: when the model or the pool cannot be set up.
     """
 
+    scheduler_type: type[Scheduler] = Scheduler
+    """Who plans the steps; another one where ways to plan are compared."""
+
     def __init__(
         self,
         config: EngineConfig,
@@ -73,7 +76,7 @@ class Engine(EngineInspection):
             max_step_tokens=max(config.max_num_batched_tokens, config.max_num_seqs),
         )
         self.pins = PinnedPrefixes(self.kv)
-        self.scheduler = Scheduler(
+        self.scheduler = self.scheduler_type(
             self.kv,
             config.max_num_seqs,
             config.max_num_batched_tokens,
