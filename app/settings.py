@@ -90,6 +90,13 @@ class Settings(BaseSettings):
     context_policy: str = "trim"
     hang_timeout_s: float = 60.0
 
+    alert_kv_usage: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    alert_waiting_growth: Annotated[float, Field(ge=0)] = 1.0
+    alert_ttft_factor: Annotated[float, Field(gt=1)] = 1.3
+    alert_tpot_factor: Annotated[float, Field(gt=1)] = 1.3
+    alert_hit_margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    alert_min_replies: Annotated[int, Field(ge=1)] = 20
+
     def engine_config(self, model_path: str | Path) -> EngineConfig:
         """The engine's share of the settings.
 
