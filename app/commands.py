@@ -71,6 +71,9 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="GGUF file, Hugging Face folder, or a name in the models folder.")
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Settings for a purpose: long-context, many-chats or low-memory.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     dtype: Annotated[str | None, typer.Option(help="auto, float32, bfloat16 or float16.")] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Longest chat in tokens.  [default: the model's]")] = None,
@@ -84,6 +87,9 @@ def serve(
     ] = None,
     max_num_seqs: Annotated[int | None, typer.Option(help="Requests that run at once.  [default: 32]")] = None,
     max_num_batched_tokens: Annotated[int | None, typer.Option(help="Tokens per step.  [default: 512]")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of the CPU kernels.  [default: the cores this process may use]")
+    ] = None,
     enable_prefix_caching: Annotated[
         bool | None,
         typer.Option("--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse KV blocks.  [default: on]"),
@@ -105,10 +111,10 @@ def serve(
     flags = dict(locals())
     from . import server
 
-    settings, folders = _load(**flags)
+    configuration = _configuration(flags)
     try:
         on_end_signals(_interrupt)
-        leave(server.run(settings, folders))
+        leave(server.run(configuration))
     except KeyboardInterrupt:  # before the server handles signals itself
         leave(0)
 
@@ -204,6 +210,19 @@ def _complain(sentence: str, status: int) -> int:
 def _interrupt(number: int, frame: Any) -> None:
     """There is something to give back by now: a signal unwinds the command instead of ending the process."""
     raise KeyboardInterrupt
+
+
+def _configuration(flags: dict[str, Any]):
+    """The configuration for serve's flags; where it cannot work for another reason than a flag, with the way back."""
+    from ..engine.errors import ConfigError
+    from .folders import find_folders
+    from .operate.recovery import with_way_back
+    from .settings import load_configuration
+
+    try:
+        return load_configuration(flags)
+    except ConfigError as error:
+        raise with_way_back(error, find_folders(flags["data_dir"], flags["models_dir"]).state) from error
 
 
 def _load(**flags: Any):

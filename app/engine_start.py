@@ -25,15 +25,27 @@ class EngineStart:
     """One start of the engine. A model that was here from the start and cannot run fails it; one that cannot be
     fetched leaves the page up, which says so."""
 
-    def __init__(self, client: EngineClient, settings: Settings, models: ModelStore, model: Path | None) -> None:
+    def __init__(
+        self,
+        client: EngineClient,
+        settings: Settings,
+        models: ModelStore,
+        model: Path | None,
+        stays_up: Callable[[PagedChatError], str] = lambda error: "",
+        trouble: PagedChatError | None = None,
+    ) -> None:
         """
         Args:
             model: path of the model; None when the default one of ``models`` has to be fetched.
+            stays_up: what to tell of a model that was here and cannot run, if the page is to stay up all the same.
+            trouble: why the model cannot be used, if that is known already.
         """
+        self._stays_up = stays_up
+        self._trouble = trouble
         self._client = client
         self._settings = settings
         self._model = model
-        self._fetch = None if model else ModelFetch(models, self._fetched)
+        self._fetch = None if model or trouble else ModelFetch(models, self._fetched)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._shown = -1.0
         self._awaited = False
@@ -46,6 +58,8 @@ class EngineStart:
             PagedChatError: if the model was here from the start and cannot run.
         """
         try:
+            if self._trouble is not None:
+                raise self._trouble
             path = self._model or await self._fetch_model()
             await self._client.start(self._settings.engine_config(path))
             self._say_loading()
@@ -53,10 +67,11 @@ class EngineStart:
         except FetchCancelled:
             return
         except PagedChatError as error:
-            if self._model is not None:
+            sentence = self._stays_up(error) or (str(error) if self._model is None else "")
+            if not sentence:
                 raise
-            self._client.set_failed(str(error))
-            say(f"pagedchat: {error}", sys.stderr)
+            self._client.set_failed(sentence)
+            say(f"pagedchat: {sentence}", sys.stderr)
         else:
             self._say_engine()
             await self._follow_kernels()

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from ..engine.client import EngineClient
-from ..engine.errors import PagedChatError
+from ..engine.errors import ConfigError, ModelFileError, PagedChatError
 from ..sessions.chat_service import ChatService
 from ..sessions.store import SessionStore
 from . import browser, ports
@@ -36,7 +37,9 @@ from .folders import Folders, can_write
 from .instance import InstanceLock, RunningServer
 from .log import log_file, start_log
 from .model_store import ModelStore
-from .settings import Settings
+from .operate.known_good import KnownGoodStore
+from .operate.recovery import Recovery, Target, described, find_model, with_way_back
+from .settings import Configuration, Settings
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ PAGE_ANSWER_S = 10.0
 log = logging.getLogger(__name__)
 
 
-def run(settings: Settings, folders: Folders) -> int:
+def run(configuration: Configuration) -> int:
     """Serve until a signal comes.
 
     Returns:
@@ -60,8 +63,12 @@ def run(settings: Settings, folders: Folders) -> int:
     Raises:
         PagedChatError: if the server cannot start; everything it took is given back.
     """
+    settings, folders = configuration.settings, configuration.folders
     ports.check_host(settings.host)
-    settings.engine_config("")
+    try:
+        settings.engine_config("")
+    except ConfigError as error:
+        raise with_way_back(error, folders.state) from error
     folders.create_data()
     lock = InstanceLock(folders.data)
     running = lock.take(OTHER_START_S)
@@ -69,15 +76,15 @@ def run(settings: Settings, folders: Folders) -> int:
         return _join(running, settings)
     try:
         models = ModelStore(folders.models)
-        model = models.resolve(settings.model)
+        model = _find_model(configuration, models)
         start_log(folders.logs)
         _quiet_environment(folders)
         listener = ports.listen(settings.host, settings.port)
         with listener, closing(SessionStore(folders.database)) as store:
             port = listener.getsockname()[1]
             lock.publish(port, ports.page_url(settings.host, port))
-            bound = settings.model_copy(update={"port": port})
-            asyncio.run(Server(bound, folders, listener, store, models, model).run())
+            bound = replace(configuration, settings=settings.model_copy(update={"port": port}))
+            asyncio.run(Server(bound, listener, store, models, model).run())
             return 0
     except PagedChatError:
         raise
@@ -101,6 +108,38 @@ def _join(running: RunningServer, settings: Settings) -> int:
     return 0
 
 
+def _find_model(configuration: Configuration, models: ModelStore) -> Path | ModelFileError | None:
+    """Where the model is, None when the default one has to be fetched; says what is special about the configuration.
+
+    Returns:
+        The error in place of the model, where the page can offer a way back from it.
+
+    Raises:
+        ModelFileError: there is no such model, and no way back.
+    """
+    settings, rollback = configuration.settings, configuration.rollback
+    store = KnownGoodStore(configuration.folders.state)
+    if configuration.rollback_over:
+        store.end_rollback()
+    for warning in configuration.warnings:
+        say(f"pagedchat: {warning}", sys.stderr)
+    if rollback is not None:
+        say(
+            f"pagedchat: rolled back to {described(rollback.record)}; `pagedchat rollback --undo` returns to your own "
+            "settings.",
+            sys.stderr,
+        )
+    try:
+        if rollback is not None and settings.model == rollback.record.settings.get("model"):
+            return find_model(rollback.record, models)
+        return models.resolve(settings.model)
+    except ModelFileError as error:
+        record = store.load()
+        if record is None or not record.differences(configuration.kept()):
+            raise
+        return error
+
+
 def _quiet_environment(folders: Folders) -> None:
     """No look-ups on model hubs, and the page's temporary files in our cache folder (see also ``ui.quiet``)."""
     os.environ.update(HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_OFFLINE="1")
@@ -119,24 +158,30 @@ class Server:
 
     def __init__(
         self,
-        settings: Settings,
-        folders: Folders,
+        configuration: Configuration,
         listener: socket.socket,
         store: SessionStore,
         models: ModelStore,
-        model: Path | None,
+        model: Path | ModelFileError | None,
     ) -> None:
         """
         Args:
-            settings: with the port that ``listener`` is bound to.
-            model: path of the model; None when the default one has to be fetched.
+            configuration: with the port that ``listener`` is bound to.
+            model: path of the model; None when the default one has to be fetched; the error if it cannot be used, but
+                a known good configuration could.
         """
+        settings, folders = configuration.settings, configuration.folders
         assert settings.port is not None
         self.url = ports.page_url(settings.host, settings.port)
         logs = folders.logs / "engine.log" if can_write(folders.logs) else Path(os.devnull)
         self.client = EngineClient(log_path=logs)
         self.service = ChatService(store, self.client)
-        self._engine = EngineStart(self.client, settings, models, model)
+        trouble = model if isinstance(model, ModelFileError) else None
+        target = Target(settings, None if isinstance(model, ModelFileError) else model)
+        self.recovery = Recovery(self.client, configuration, models, target, self._start_again)
+        self._models = models
+        self._engine = self._engine_start(target, trouble)
+        self._starting: asyncio.Task[None] | None = None
         self._settings = settings
         self._listener = listener
         self._app: FastAPI | None = None
@@ -150,22 +195,35 @@ class Server:
         """
         stop = asyncio.Event()
         _watch_signals(stop)
-        engine = asyncio.create_task(self._engine.run())
+        engine = self._starting = asyncio.create_task(self._engine.run())
         page = asyncio.create_task(self._serve_page())
         ends = {asyncio.create_task(stop.wait()), asyncio.create_task(_failure_of(engine)), page}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         leave_after(STOP_S, 0 if stop.is_set() else 1)
-        await self._engine.cancel(engine)
+        await self._engine.cancel(self._starting)
         await self._close(page)
         for task in (engine, page):
             if task.done() and not task.cancelled():
                 task.result()
 
+    def _engine_start(self, target: Target, trouble: ModelFileError | None = None) -> EngineStart:
+        return EngineStart(
+            self.client, target.settings, self._models, target.model, self.recovery.start_failed, trouble
+        )
+
+    async def _start_again(self, target: Target) -> None:
+        """Start the engine anew, with another configuration; chats stay as they are."""
+        assert self._starting is not None
+        await self._engine.cancel(self._starting)
+        self._engine = self._engine_start(target)
+        self._engine.page_is_up()
+        self._starting = asyncio.create_task(_stays_up(self._engine, self.client))
+
     async def _serve_page(self) -> None:
         await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
         gc.disable()  # until the page is there: it would walk ever more modules and find nothing to free
         create_app = await in_thread(_load_page)
-        self._app = create_app(self._settings, self.client, self.service)
+        self._app = create_app(self._settings, self.client, self.service, self.recovery)
         gc.freeze()
         gc.enable()
         config = uvicorn.Config(
@@ -214,6 +272,15 @@ def _watch_signals(stop: asyncio.Event) -> None:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
         else:
             loop.add_signal_handler(number, stop.set)
+
+
+async def _stays_up(engine: EngineStart, client: EngineClient) -> None:
+    """A start while the page is there: what fails is told there."""
+    try:
+        await engine.run()
+    except PagedChatError as error:
+        client.set_failed(str(error))
+        say(f"pagedchat: {error}", sys.stderr)
 
 
 async def _failure_of(task: asyncio.Task[None]) -> None:

@@ -1,10 +1,15 @@
-"""Settings of the server, from flags, environment, config file and defaults, in this order."""
+"""Settings of the server: flags before environment before config file before profile before defaults.
+
+A rollback (see `operate.known_good`) stands between flags and environment while it lasts.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +19,14 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from ..engine.config import EngineConfig
 from ..engine.errors import ConfigError
 from .folders import Folders, find_folders, reason_of
+from .operate.known_good import KnownGoodStore, Rollback, config_digest
+from .profiles import profile_values
 
 DEFAULT_PORT = 7861
 ENV_PREFIX = "PAGEDCHAT_"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?b)?|b)?", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-_ENGINE_FIELDS = (
+ENGINE_FIELDS = (
     "device",
     "dtype",
     "max_model_len",
@@ -29,11 +36,19 @@ _ENGINE_FIELDS = (
     "kv_cache_memory",
     "max_num_seqs",
     "max_num_batched_tokens",
+    "threads",
     "enable_prefix_caching",
     "deterministic",
     "context_policy",
     "hang_timeout_s",
 )
+POOL_SIZES = ("num_blocks", "kv_cache_memory", "gpu_memory_utilization")
+"""Ways to say one thing: where a higher place says it in one way, what a rollback or a profile says in another is left
+out."""
+KEPT_FIELDS = ("model", "profile", *ENGINE_FIELDS)
+"""What a known good configuration consists of; addresses and folders are not part of it."""
+OTHER_VARIABLES = ("PAGEDCHAT_TRIALS",)
+"""Variables that others than the server read."""
 
 
 def parse_size(value: Any) -> Any:
@@ -76,6 +91,7 @@ class Settings(BaseSettings):
     models_dir: Annotated[Path | None, BeforeValidator(_empty_as_none)] = None
 
     model: str = "default"
+    profile: str | None = None
     device: str = "auto"
     dtype: str = "auto"
     max_model_len: int | None = None
@@ -85,6 +101,7 @@ class Settings(BaseSettings):
     kv_cache_memory: Annotated[int | None, BeforeValidator(parse_size)] = None
     max_num_seqs: int = 32
     max_num_batched_tokens: int = 512
+    threads: int | None = None
     enable_prefix_caching: bool = True
     deterministic: bool = False
     context_policy: str = "trim"
@@ -103,7 +120,7 @@ class Settings(BaseSettings):
         Raises:
             ConfigError: on a value that cannot work.
         """
-        return EngineConfig(model=str(model_path), **{name: getattr(self, name) for name in _ENGINE_FIELDS})
+        return EngineConfig(model=str(model_path), **{name: getattr(self, name) for name in ENGINE_FIELDS})
 
     def warnings(self, info: dict[str, Any]) -> list[str]:
         """Where an engine that says ``info`` of itself does less than was asked for, a sentence each."""
@@ -113,18 +130,123 @@ class Settings(BaseSettings):
         return [f"--max-model-len {asked:,} is more than this model can take; chats may have {given:,} tokens."]
 
 
+@dataclass(frozen=True)
+class Configuration:
+    """Settings with where they come from.
+
+    Attributes:
+        origins: of every setting: "flag", "environment", "config file", "profile", "default" or "rollback".
+        warnings: a sentence each, for the terminal.
+        rollback: the rollback in force, if one is.
+        rollback_over: a rollback is there that no longer counts, since the config file has changed.
+    """
+
+    settings: Settings
+    folders: Folders
+    origins: dict[str, str]
+    warnings: list[str]
+    rollback: Rollback | None = None
+    rollback_over: bool = False
+
+    def kept(self) -> dict[str, Any]:
+        """The settings that a known good configuration consists of, JSON values."""
+        return self.settings.model_dump(mode="json", include=set(KEPT_FIELDS))
+
+
 def load_settings(flags: dict[str, Any]) -> tuple[Settings, Folders]:
     """Settings and folders for the flags given; flags that are None were not given.
 
     Raises:
         ConfigError: naming the setting, the value and where to look.
     """
-    named = _build({name: value for name, value in flags.items() if value is not None and value != []})
-    folders = find_folders(named.data_dir, named.models_dir)
-    from_file = read_config_file(folders.config_file)
-    settings = _build({**from_file, **named.model_dump(include=named.model_fields_set)}, folders.config_file)
-    found = find_folders(settings.data_dir, settings.models_dir)
-    return settings, replace(found, config=folders.config)
+    found = load_configuration(flags)
+    return found.settings, found.folders
+
+
+def load_configuration(flags: dict[str, Any]) -> Configuration:
+    """Settings with their origins, and folders, for the flags given; flags that are None were not given.
+
+    Raises:
+        ConfigError: naming the setting, the value and where to look.
+    """
+    given = {name: value for name, value in flags.items() if value is not None and value != []}
+    environment, warnings = read_environment(os.environ)
+    above = {**environment, **given}
+    first = find_folders(_path(above.get("data_dir")), _path(above.get("models_dir")))
+    try:
+        from_file, trouble = read_config_file(first.config_file), None
+    except ConfigError as error:
+        from_file, trouble = {}, error
+    named = {**from_file, **above}
+    folders = replace(find_folders(_path(named.get("data_dir")), _path(named.get("models_dir"))), config=first.config)
+    rollback = KnownGoodStore(folders.state).rollback()
+    over = rollback is not None and rollback.config_digest != config_digest(folders.config_file)
+    if over:
+        warnings.append(f"The config file {folders.config_file} has changed since the rollback, which is over now.")
+    in_force = None if over else rollback
+    if trouble is not None:
+        if in_force is None:
+            raise trouble
+        warnings.append(f"{trouble} It is left aside while the rollback lasts.")
+    layers = _layers(given, environment, from_file, in_force)
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    for origin, layer in reversed(layers.items()):
+        values |= layer
+        origins |= dict.fromkeys(layer, origin)
+    settings = _build(values, folders.config_file)
+    return Configuration(settings, folders, origins, warnings, in_force, over)
+
+
+def _layers(
+    given: dict[str, Any], environment: dict[str, Any], from_file: dict[str, Any], rollback: Rollback | None
+) -> dict[str, dict[str, Any]]:
+    """What each place says, the highest first."""
+    known = rollback.record.settings if rollback else {}
+    layers: dict[str, dict[str, Any]] = {
+        "flag": given,
+        "rollback": {name: value for name, value in known.items() if name in KEPT_FIELDS},
+        "environment": environment,
+        "config file": from_file,
+    }
+    wanted = next((layer["profile"] for layer in layers.values() if "profile" in layer), None)
+    layers["profile"] = profile_values(_empty_as_none(wanted))
+    if _says_pool_size(given):  # the rollback goes on hiding what lower places say
+        layers["rollback"] |= {name: None for name in POOL_SIZES if name in layers["rollback"]}
+    if any(_says_pool_size(layers[origin]) for origin in ("flag", "rollback", "environment", "config file")):
+        layers["profile"] = {name: value for name, value in layers["profile"].items() if name not in POOL_SIZES}
+    return layers
+
+
+def _says_pool_size(layer: dict[str, Any]) -> bool:
+    return any(layer.get(name) is not None for name in POOL_SIZES)
+
+
+def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Settings among environment variables, empty ones left out, and a sentence for each that means nothing here."""
+    values: dict[str, Any] = {}
+    warnings = []
+    for variable, value in variables.items():
+        if not variable.upper().startswith(ENV_PREFIX):
+            continue
+        name = variable[len(ENV_PREFIX) :].lower()
+        if name in Settings.model_fields:
+            if value:
+                values[name] = value
+        elif variable.upper() not in OTHER_VARIABLES:
+            warnings.append(f"{variable} is set, but pagedchat knows no such setting{_like(name)}")
+    return values, warnings
+
+
+def _like(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, Settings.model_fields, 1)
+    return f"; did you mean {ENV_PREFIX}{near[0].upper()}?" if near else "."
+
+
+def _path(value: Any) -> Path | None:
+    return Path(value) if value and isinstance(value, str | Path) else None
 
 
 def read_config_file(path: Path) -> dict[str, Any]:

@@ -13,16 +13,21 @@ from ..ui.routes import ui_router
 from .api_health import health_router
 from .api_kv import kv_router
 from .api_v1 import v1_router
+from .operate.api import operate_router
+from .operate.recovery import Recovery
 from .ports import page_url
 from .security import OnlyOurPage, allowed_hosts
 from .settings import Settings
 
 
-def create_app(settings: Settings, client: EngineClient, service: ChatService) -> FastAPI:
+def create_app(
+    settings: Settings, client: EngineClient, service: ChatService, recovery: Recovery | None = None
+) -> FastAPI:
     """Compose the application. Importing this module loads Gradio, which takes seconds.
 
     Args:
         settings: ``port`` is the port that is really bound.
+        recovery: the way back to a known good configuration; without it none is offered.
 
     Returns:
         The application; answers that would go on for ever end when ``state.shutting_down`` is set.
@@ -32,8 +37,10 @@ def create_app(settings: Settings, client: EngineClient, service: ChatService) -
     app.state.shutting_down = asyncio.Event()
     own = page_url(settings.host, settings.port).removeprefix("http://")
     app.add_middleware(OnlyOurPage, hosts=allowed_hosts(settings.port, [own, *settings.allowed_host]))
-    app.include_router(health_router(client, settings))
+    app.include_router(health_router(client, settings, recovery))
     app.include_router(v1_router(client))
     app.include_router(kv_router(client, service.branch_tokens))
-    app.include_router(ui_router(service, client))
+    if recovery is not None:
+        app.include_router(operate_router(recovery))
+    app.include_router(ui_router(service, client, recovery))
     return mount_page(app)

@@ -57,6 +57,7 @@ class EngineClient:
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._call_number = 0
         self._event_watchers: list[Callable[[list[dict[str, Any]]], None]] = []
+        self._end_watchers: list[Callable[[Item], None]] = []
         self._handlers = {
             "outputs": self._on_outputs,
             "events": self._on_events,
@@ -132,6 +133,8 @@ class EngineClient:
             while not ended:
                 item = await stream.items.get()
                 ended = ends(item)
+                for watcher in list(self._end_watchers) if ended else ():
+                    watcher(item)
                 if isinstance(item, Exception):
                     raise item
                 yield item
@@ -145,6 +148,10 @@ class EngineClient:
         if request_id in self._held:
             self._put(request_id, RequestOutput(request_id, finish_reason="abort"))
         self._send_cancel(request_id)
+
+    def watch_ends(self, callback: Callable[[Item], None]) -> Callable[[], None]:
+        """Call ``callback`` with the last output of every request, or the error in its place; the result ends that."""
+        return add_watcher(self._end_watchers, callback)
 
     def _submit(self, request: GenerateRequest) -> None:
         if self.status.state == "failed":

@@ -60,7 +60,7 @@ async def hello(connection: Connection, frame: View) -> View:
     return {
         "version": __version__,
         "sessions": sessions,
-        "status": status_view(hub.client.status),
+        "status": status_view(hub),
         "session": wanted if wanted in known else None,
         "asked_for_missing": bool(frame.get("session")) and frame.get("session") not in known,
     }
@@ -138,6 +138,14 @@ async def text(connection: Connection, frame: View) -> str:
     """The answer of a running reply so far."""
     reply = connection.hub.rendered(frame["message"])
     return reply.answer.text if reply else ""
+
+
+@call
+async def rollback(connection: Connection, frame: View) -> str:
+    """Go back to the configuration that answered."""
+    if connection.hub.recovery is None:
+        raise RequestError("This server knows no configuration to go back to.")
+    return await connection.hub.recovery.rollback()
 
 
 @call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -186,7 +186,7 @@ class Connection:
     async def _gather(self) -> None:
         if self._status:
             self._status = False
-            self._put({"ev": "status", "status": status_view(self.hub.client.status)})
+            self._put({"ev": "status", "status": status_view(self.hub)})
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             self._put({"ev": "session", "session": session})
@@ -309,6 +309,8 @@ class Connection:
                 self._put({"ev": "patch", "session": self.session_id, "id": message_id, "part": part, **change})
 
 
-def status_view(status: Any) -> View:
-    """The engine's status for the page."""
-    return {"state": status.state, "progress": status.progress, "message": status.message, "info": status.info}
+def status_view(hub: Hub) -> View:
+    """The engine's status for the page; ``configuration`` tells of a problem and a way back (see ``ui_router``)."""
+    status = hub.client.status
+    view = {"state": status.state, "progress": status.progress, "message": status.message, "info": status.info}
+    return {**view, "configuration": hub.recovery.view()} if hub.recovery else view

@@ -41,12 +41,16 @@ class Hub:
 
     Attributes:
         service, client: the chat service and the engine client.
+        recovery: see ``ui_router``.
         kv: KV events and counters for the panels.
     """
 
-    def __init__(self, service: Any, client: Any) -> None:
+    def __init__(self, service: Any, client: Any, recovery: Any = None) -> None:
         self.service = service
         self.client = client
+        self.recovery = recovery
+        if recovery is not None:
+            recovery.watch(lambda: self._on_status(client.status))
         self.kv = KvFeed(client, service)
         self._connections: set[Page] = set()
         self._replies: dict[str, RunningReply] = {}

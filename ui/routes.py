@@ -22,14 +22,15 @@ MOST_CALLS = 32
 GOING_AWAY = 1001
 
 
-def ui_router(service: Any, client: Any) -> APIRouter:
+def ui_router(service: Any, client: Any, recovery: Any = None) -> APIRouter:
     """Routes under ``/ui``.
 
     Args:
         service: the chat service.
         client: the engine client.
+        recovery: knows whether the configuration answers, and the way back; None where there is none.
     """
-    router, hub = APIRouter(), Hub(service, client)
+    router, hub = APIRouter(), Hub(service, client, recovery)
     files = StaticFiles(directory=STATIC)
 
     @router.get("/ui/static/{name}", include_in_schema=False)

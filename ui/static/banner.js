@@ -11,9 +11,10 @@ const WORDS = {
 };
 
 export class Banner {
-  constructor(retry) {
+  constructor(retry, goBack) {
     this.element = byId("pc-banner");
     this.retry = retry;
+    this.goBack = goBack;
     this.status = null;
     this.lost = false;
   }
@@ -34,8 +35,9 @@ export class Banner {
 
   draw() {
     const { element, status } = this;
+    const { problem, way_back: wayBack } = status?.configuration ?? {};
     const state = this.lost ? "lost" : status?.state ?? "ready";
-    element.hidden = state === "ready";
+    element.hidden = state === "ready" && !problem;
     element.dataset.state = state;
     if (element.hidden) return element.replaceChildren();
     if (this.lost) {
@@ -43,12 +45,18 @@ export class Banner {
         h("span", {}, h("b", {}, "No connection to pagedchat."), " Nothing is lost; trying again…"),
         h("button.link", { type: "button", onclick: this.retry }, "Try now"));
     }
+    const back = wayBack
+      ? [h("button.link", { type: "button", onclick: this.goBack, "data-testid": "rollback" }, "Go back to what worked")] : [];
+    if (state === "ready") {
+      return element.replaceChildren(icon("warn"),
+        h("span.words", {}, h("b", {}, "This configuration has a problem."), ` ${problem}`), ...back);
+    }
     const progress = status.progress;
     const known = typeof progress === "number";
     const head = `${WORDS[state] ?? state}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
     const said = status.message === `${WORDS[state]}.` ? "" : status.message;
     const parts = [h("span.words", {}, h("b", {}, head), said ? ` ${said}` : "")];
-    if (state === "failed") parts.unshift(icon("warn"));
+    if (state === "failed") parts.unshift(icon("warn")), parts.push(...back);
     else {
       parts.push(h(known ? "span.progress" : "span.progress.unknown", {
         role: "progressbar", "aria-label": WORDS[state] ?? state, "aria-valuemin": "0", "aria-valuemax": "100",

@@ -31,7 +31,7 @@ class Page {
       remove: (session) => this.remove(session), settings: () => this.showSettings(),
       closeDrawer: () => this.layout.toggleSidebar(),
     });
-    this.banner = new Banner(() => this.socket.connect());
+    this.banner = new Banner(() => this.socket.connect(), () => this.goBack());
     this.chat = new Chat(this.#chatActions());
     this.composer = new Composer({
       send: (text) => this.send(text), stop: () => this.stop(), probe: (text) => this.probe(text),
@@ -113,6 +113,10 @@ class Page {
     if (hello.asked_for_missing) toast("That chat does not exist any more.");
     await this.show(hello.session, { push: false });
     this.panel.connected();
+  }
+
+  goBack() {
+    return this.socket.call("rollback").then((said) => toast(said), complain);
   }
 
   disconnected() {

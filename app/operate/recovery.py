@@ -1,0 +1,245 @@
+"""Whether the configuration in force answers, and the way back to the one that did.
+
+::
+
+    start ──engine ready──> first reply ──done──> known good (kept)
+      └── cannot start ──┬──── failed ──> a problem, told on terminal, log, /health and page
+                         └── rollback ──> the engine starts again with the known good configuration; chats stay
+
+Knows no HTTP and no page. Of chats it learns only that a reply has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ...engine.errors import EngineError, ModelFileError, PagedChatError
+from ...engine.status import EngineStatus
+from ...engine.types import RequestOutput
+from ..background import in_thread
+from ..model_store import DEFAULT_ALIAS, ModelStore
+from ..settings import KEPT_FIELDS, Configuration, Settings
+from ..terminal import say
+from .known_good import KnownGood, KnownGoodStore, ModelRecord, model_record, utc_now
+from .snapshot import configuration_snapshot
+
+SHOWN_DIFFERENCES = 3
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an engine is to be started with.
+
+    Attributes:
+        model: path of the model; None when the default one has to be fetched, and for a remote engine.
+        engine_url: of a remote engine; None for the own one.
+    """
+
+    settings: Settings
+    model: Path | None
+    engine_url: str | None = None
+
+
+class Recovery:
+    """One server's knowledge of its configuration.
+
+    Args:
+        client: the engine's client; its requests' ends are watched.
+        restart: starts the engine anew; returns when that has begun.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        configuration: Configuration,
+        models: ModelStore,
+        target: Target,
+        restart: Callable[[Target], Awaitable[None]],
+    ) -> None:
+        self.target = target
+        self.problem: str | None = None
+        self._client = client
+        self._store = KnownGoodStore(configuration.folders.state)
+        self._config_file = configuration.folders.config_file
+        self._models = models
+        self._restart = restart
+        self._record = self._store.load()
+        self._since = configuration.rollback.since if configuration.rollback else None
+        self._answered = False
+        self._expected: str | None = None
+        self._changing = asyncio.Lock()
+        self._saving: set[asyncio.Task[None]] = set()
+        self._watchers: list[Callable[[], None]] = []
+        client.watch_ends(self._reply_ended)
+        client.watch_status(self._status_changed)
+
+    # -- what others see --------------------------------------------------------------------------------------------
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the problem or the way back has changed."""
+        self._watchers.append(callback)
+
+    def way_back(self) -> KnownGood | None:
+        """The known good configuration, if it is another one than that in force."""
+        return self._record if self._differences() and not self._answered else None
+
+    def view(self) -> dict[str, Any]:
+        """For /health and the page: ``problem``, ``way_back`` (when that configuration answered), ``rolled_back``
+        (since when)."""
+        back = self.way_back()
+        return {
+            "problem": self.problem,
+            "way_back": back.answered_at if back else None,
+            "rolled_back": self._since,
+        }
+
+    def start_failed(self, error: PagedChatError) -> str:
+        """The engine cannot start: what to tell, with the way back; "" if there is none."""
+        back = self.way_back()
+        if back is not None and self.problem is None:
+            log.error("the engine could not start; the configuration before it answered at %s", back.answered_at)
+            self._set_problem(f"{error} {way_back_sentence(back, self._differences())}")
+        return self.problem or ""
+
+    # -- what happens -----------------------------------------------------------------------------------------------
+
+    def _status_changed(self, status: EngineStatus) -> None:
+        if status.state == "ready" and self._expected not in (None, status.info.get("fingerprint")):
+            self._expected = None
+            say("pagedchat: The model's content differs from that of the configuration that answered.", sys.stderr)
+
+    def _reply_ended(self, end: Any) -> None:
+        """The first reply that finishes makes the configuration a good one; one that fails before is told."""
+        if self._answered:
+            return
+        if isinstance(end, RequestOutput) and end.finish_reason in ("stop", "length"):
+            self._answered = True
+            self._set_problem(None)
+            task = asyncio.get_running_loop().create_task(self._keep())
+            self._saving.add(task)
+            task.add_done_callback(self._saving.discard)
+        elif isinstance(end, RequestOutput) and end.finish_reason == "error":
+            self._reply_failed(end.error or "")
+        elif isinstance(end, EngineError) and self._client.status.state != "failed":
+            self._reply_failed(str(end))
+
+    def _reply_failed(self, reason: str) -> None:
+        back = self.way_back()
+        if back is None or self.problem is not None:
+            return
+        log.error("the first reply failed; the configuration before it answered at %s", back.answered_at)
+        hint = way_back_sentence(back, self._differences())
+        self._set_problem(f"The first reply with this configuration failed. {reason} {hint}".replace("  ", " "))
+        say(f"pagedchat: {self.problem}", sys.stderr)
+
+    async def _keep(self) -> None:
+        """Keep the configuration in force as the known good one."""
+        status, target = self._client.status, self.target
+        path = status.info.get("model_path") or target.model
+        snapshot = configuration_snapshot(target.settings, status.info)
+        settings = target.settings.model_dump(mode="json", include=set(KEPT_FIELDS))
+
+        def save() -> KnownGood:
+            model = model_record(Path(path), status.info) if path and target.engine_url is None else None
+            return self._store.save(KnownGood(settings, model, target.engine_url, utc_now(), snapshot))
+
+        try:
+            self._record = await in_thread(save)
+        except OSError as error:
+            log.warning("the known good configuration could not be kept: %s", error.strerror)
+
+    def _set_problem(self, problem: str | None) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            for watcher in list(self._watchers):
+                watcher()
+
+    def _differences(self) -> dict[str, tuple[Any, Any]]:
+        if self._record is None:
+            return {}
+        settings = self.target.settings.model_dump(mode="json", include=set(KEPT_FIELDS))
+        return self._record.differences(settings, self.target.engine_url)
+
+    # -- going back -------------------------------------------------------------------------------------------------
+
+    async def rollback(self) -> str:
+        """Start the engine with the known good configuration, now and at later starts; a sentence that says so.
+
+        Raises:
+            PagedChatError: there is no known good configuration, its model is gone, or nothing can be noted.
+        """
+        async with self._changing:
+            record = self._store.require()
+            if self._client.status.state == "ready" and not self._differences():
+                return f"pagedchat already runs with {described(record)}; there is nothing to go back from."
+            model = find_model(record, self._models)
+            rollback = self._store.begin_rollback(self._config_file)
+            settings = self.target.settings.model_copy(update=record.settings)
+            self.target = Target(settings, model, record.engine_url)
+            self._record, self._since, self._answered = record, rollback.since, False
+            self._expected = record.model.fingerprint if record.model else None
+            self._set_problem(None)
+            log.info("going back to the configuration that answered at %s", record.answered_at)
+            await self._restart(self.target)
+            return f"pagedchat goes back to {described(record)}; the engine is starting with it."
+
+
+def find_model(record: KnownGood, models: ModelStore) -> Path | None:
+    """Where the model of a known good configuration is; None when it has to be fetched again, or is remote.
+
+    Raises:
+        ModelFileError: it is gone, and cannot be fetched.
+    """
+    if record.model is None:
+        return None
+    place = record.model.place()
+    if place is not None:
+        return place
+    if record.settings.get("model") in (DEFAULT_ALIAS, models.default.name, models.default.file_name):
+        return None
+    raise ModelFileError(
+        f"The model of {described(record)} is gone: {_size_sentence(record.model)}; put that file back, or give "
+        "another one with --model."
+    )
+
+
+def way_back_sentence(record: KnownGood, differences: dict[str, tuple[Any, Any]]) -> str:
+    """What ``pagedchat rollback`` would do, and what it would change."""
+    shown = [f"{name} ({_shown(old)}, now {_shown(new)})" for name, (old, new) in differences.items()]
+    more = len(shown) - SHOWN_DIFFERENCES
+    listed = ", ".join(shown[:SHOWN_DIFFERENCES]) + (f" and {more} more" if more > 0 else "")
+    differs = f", which differs in {listed}" if listed else ""
+    return f"`pagedchat rollback` returns to {described(record)}{differs}."
+
+
+def described(record: KnownGood) -> str:
+    """A known good configuration in words."""
+    try:
+        when = datetime.fromisoformat(record.answered_at).strftime("%Y-%m-%d at %H:%M UTC")
+    except ValueError:
+        when = record.answered_at
+    return f"the configuration that answered on {when}"
+
+
+def with_way_back(error: PagedChatError, state: Path) -> PagedChatError:
+    """The same error, with the way back where there is one."""
+    record = KnownGoodStore(state).load()
+    return type(error)(f"{error} {way_back_sentence(record, {})}") if record else error
+
+
+def _size_sentence(model: ModelRecord) -> str:
+    if len(model.files) == 1 and "" in model.files:
+        return f"{model.path} is not the file of {model.files[''][0]:,} bytes that it was"
+    return f"the files in {model.path} are not what they were"
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else str(value)
