@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from ..engine.client import EngineClient, reset_event
+from ..engine.client import EngineClient
 from ..engine.errors import PagedChatError
+from ..engine.events import reset_event
 
 KEEP_ALIVE_S = 15.0
 MAX_BEHIND = 10_000

@@ -11,8 +11,11 @@ used cached block never has a cached successor: chains lose their tails before t
 
 from __future__ import annotations
 
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
+
+from .block_history import BlockHistory
 
 
 class OutOfBlocksError(Exception):
@@ -25,10 +28,22 @@ class BlockPool:
     Args:
         num_blocks: blocks in the pool.
         on_evict: called with a block id when its cached content is given up.
+        clock: seconds, for the history.
+
+    Attributes:
+        num_shared: blocks with two references or more.
+        history: totals, and what each block went through.
     """
 
-    def __init__(self, num_blocks: int, on_evict: Callable[[int], None] = lambda block: None) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        on_evict: Callable[[int], None] = lambda block: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.num_blocks = num_blocks
+        self.num_shared = 0
+        self.history = BlockHistory(num_blocks, clock)
         self.ref_counts = [0] * num_blocks
         self.pinned: set[int] = set()
         self._free: deque[int] = deque(range(num_blocks))
@@ -85,24 +100,34 @@ class BlockPool:
             block = self._free.popleft() if self._free else self._evict()
             self.ref_counts[block] = 1
             taken.append(block)
+        self.history.note_allocated(taken)
         return taken
 
     def acquire(self, block: int) -> None:
         """Add a reference to a block that is in use or cached."""
-        if self.ref_counts[block] == 0:
+        count = self.ref_counts[block]
+        if count == 0:
             self._leave_cache(block)
-        self.ref_counts[block] += 1
+        elif count == 1:
+            self.num_shared += 1
+        self.ref_counts[block] = count + 1
+        self.history.note_reused(block, was_in_use=count > 0)
 
     def release(self, blocks: Sequence[int]) -> None:
         """Drop one reference of each block, last block first, so that a chain's tail is evicted before its head."""
+        unused = []
         for block in reversed(blocks):
-            assert self.ref_counts[block] > 0, f"block {block} released twice"
-            self.ref_counts[block] -= 1
-            if self.ref_counts[block] == 0:
+            count = self.ref_counts[block] = self.ref_counts[block] - 1
+            assert count >= 0, f"block {block} released twice"
+            if count == 1:
+                self.num_shared -= 1
+            elif count == 0:
+                unused.append(block)
                 if self._has_content[block]:
                     self._enter_cache(block)
                 else:
                     self._free.appendleft(block)
+        self.history.note_released(unused)
 
     def set_content(self, block: int, has_content: bool) -> None:
         """Say whether a block's content is worth keeping once nobody uses it."""
@@ -112,6 +137,7 @@ class BlockPool:
             if self.is_cached(block):
                 self._leave_cache(block)
                 self._free.appendleft(block)
+                self.history.note_evicted(block)
 
     def pin(self, block: int) -> None:
         """Never evict a block that holds content; not a reference."""
@@ -140,6 +166,8 @@ class BlockPool:
             len(set(lists)) == len(lists)
             and all(self.ref_counts[block] == 0 for block in lists)
             and len(lists) + sum(count > 0 for count in self.ref_counts) == self.num_blocks
+            and self.num_shared == sum(count > 1 for count in self.ref_counts)
+            and self.history.allocated - self.history.released == self.num_active
             and all(self.ref_counts[block] == held.get(block, 0) for block in range(self.num_blocks))
         )
 
@@ -158,5 +186,6 @@ class BlockPool:
     def _evict(self) -> int:
         block, _ = self._cached.popitem(last=False)
         self._has_content[block] = False
+        self.history.note_evicted(block)
         self._on_evict(block)
         return block

@@ -48,6 +48,12 @@ class ChildProcess(asyncio.SubprocessProtocol):
         return self._transport.get_pid() if self._transport else None
 
     @property
+    def was_killed(self) -> bool:
+        """Whether it was killed and not by us: the system does that when memory runs out."""
+        code = self._transport.get_returncode() if self._transport else None
+        return self._reason is None and code == -signal.SIGKILL
+
+    @property
     def exit_sentence(self) -> str:
         """How it ended, for a user."""
         if self._reason is not None:
@@ -55,7 +61,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         code = self._transport.get_returncode() if self._transport else None
         if code is None:
             return "it is still running"
-        if code == -signal.SIGKILL:
+        if self.was_killed:
             return "it was killed, most likely because memory ran out"
         if code < 0:
             with contextlib.suppress(ValueError):

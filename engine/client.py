@@ -9,14 +9,17 @@ underneath starts the child and starts it again.
 from __future__ import annotations
 
 import asyncio
-import time
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import wire
+from .client_calls import EngineCalls
+from .client_metrics import ClientMetrics
 from .config import EngineConfig
-from .errors import EngineError, RequestError
+from .errors import EngineError, PagedChatError, RequestError
+from .events import reset_event
 from .generate_request import GenerateRequest, RequestStarted
 from .reply_stream import Item, ReplyStream, ends
 from .status import EngineStatus
@@ -24,9 +27,10 @@ from .supervisor import EngineSupervisor, add_watcher
 from .types import RequestOutput
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
+METRICS_WITHIN_S = 0.8
 
 
-class EngineClient:
+class EngineClient(EngineCalls):
     """One engine in a child process. All methods belong to one event loop."""
 
     def __init__(
@@ -42,6 +46,7 @@ class EngineClient:
             engine: ``module:factory`` that the child calls with the config.
             env: extra environment of the child.
         """
+        self._metrics = ClientMetrics()
         self._supervisor = EngineSupervisor(
             ["-m", "pagedchat.engine.worker", "--engine", engine],
             env=env or {},
@@ -49,6 +54,7 @@ class EngineClient:
             on_message=lambda message: self._handlers[message["type"]](message),
             on_down=self._end_all,
             owes=self._is_owed,
+            metrics=self._metrics,
         )
         self._serving = False
         self._supervisor.watch(self._on_status)
@@ -64,6 +70,7 @@ class EngineClient:
             "started": self._on_started,
             "refused": self._on_refused,
             "reply": self._on_reply,
+            "metrics": self._on_metrics,
         }
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -155,17 +162,24 @@ class EngineClient:
 
     def _submit(self, request: GenerateRequest) -> None:
         if self.status.state == "failed":
+            self._metrics.note_error("engine_failed")
             raise EngineError(self.status.message)
         child = self._supervisor.child
         if self.status.state == "ready" and child is not None:
-            self._supervisor.send({"op": "add", "request": wire.request_to_wire(request)})
+            try:
+                self._supervisor.send({"op": "add", "request": wire.request_to_wire(request)})
+            except RequestError as error:
+                self._metrics.note_refusal(error)
+                raise
             self._streams[request.request_id].owed = True
         else:
             self._held[request.request_id] = request
 
     def _send_cancel(self, request_id: str) -> None:
         child = self._supervisor.child
-        if self._held.pop(request_id, None) is None and child is not None:
+        if self._held.pop(request_id, None) is not None:
+            self._metrics.note_abort()
+        elif child is not None:
             child.send({"op": "cancel", "id": request_id})
 
     def _put(self, request_id: str, item: Item) -> None:
@@ -179,113 +193,23 @@ class EngineClient:
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
-    async def snapshot(self) -> dict[str, Any]:
-        """The block pool as it is; ``seq`` is the last event it includes."""
-        return await self._call("snapshot")
-
-    async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
-        """What is cached of a sequence, block by block; changes no recency."""
-        return await self._call("branch", token_ids, salt)
-
-    async def probe(
-        self,
-        token_ids: list[int] | None = None,
-        *,
-        prompt: str | None = None,
-        messages: list[dict[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
-        template_args: dict[str, Any] | None = None,
-        begun_at: str | None = None,
-        trim: bool = False,
-        max_tokens: int | None = None,
-        salt: str = "",
-    ) -> dict[str, Any]:
-        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference, and the rest of
-        what ``Prompting.probe`` says.
-
-        Args:
-            template_args, begun_at, trim, max_tokens: as the request would have them.
-
-        Raises:
-            RequestError: with ``trim``, if the prompt can never be served.
-        """
-        source = {
-            "prompt_token_ids": token_ids,
-            "prompt": prompt,
-            "messages": messages,
-            "add_generation_prompt": add_generation_prompt,
-            "template_args": template_args or {},
-            "begun_at": begun_at,
-            "trim": trim,
-            "max_tokens": max_tokens,
-        }
-        return await self._call("probe", source, salt)
-
-    async def reset_cache(self) -> None:
-        """Forget all cached blocks.
-
-        Raises:
-            EngineError: while requests hold blocks.
-        """
-        await self._call("reset_cache")
-
-    async def pin(
-        self,
-        name: str,
-        token_ids: list[int] | None = None,
-        *,
-        prompt: str | None = None,
-        messages: list[dict[str, Any]] | None = None,
-        template_args: dict[str, Any] | None = None,
-        salt: str = "",
-    ) -> None:
-        """Keep a prefix in the cache whatever else needs room, in the place of one that had the name; it is computed
-        first if it is not there. Of ``messages``, what every chat that begins with them has in common is pinned.
-        `stats` lists the pins and their cost.
-
-        Raises:
-            RequestError: all pins together would take too much of the pool.
-        """
-        source = {
-            "prompt_token_ids": token_ids,
-            "prompt": prompt,
-            "messages": messages,
-            "template_args": template_args or {},
-        }
-        await self._call("pin", name, source, salt)
-
-    async def unpin(self, name: str) -> bool:
-        """Let a prefix be evicted again; False if no pin has the name."""
-        return await self._call("unpin", name)
-
-    async def tokenize(self, text: str) -> list[int]:
-        """Ids of a text, special tokens not recognised."""
-        return await self._call("tokenize", text)
-
-    async def build_prompt(
-        self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, begun_at: str | None = None
-    ) -> RequestStarted:
-        """The ids that ``messages`` would be sent as."""
-        source = {"messages": messages, "add_generation_prompt": add_generation_prompt, "begun_at": begun_at}
-        return RequestStarted(**await self._call("build_prompt", source))
-
-    async def stats(self) -> dict[str, Any]:
-        """Counters of the engine."""
-        return await self._call("stats")
-
-    async def list_requests(self) -> list[dict[str, Any]]:
-        """Live requests and the newest that have ended: state, timings, and a timeline of what happened when."""
-        return await self._call("requests")
+    async def metrics(self) -> dict[str, Any]:
+        """All metrics of `metric_catalogue`, in the shape of ``Engine.metrics()``, over all engines of this client:
+        fresh ones if the engine answers within a second, else what it told last."""
+        up = False
+        if self.status.state == "ready":
+            with contextlib.suppress(TimeoutError, PagedChatError):
+                async with asyncio.timeout(METRICS_WITHIN_S):
+                    await self._call("metrics")
+                up = True
+            up = up or self._supervisor.was_heard_lately
+        return self._metrics.told(up, len(self._held))
 
     async def refresh_info(self) -> dict[str, Any]:
         """Facts about the engine as of now; the status carries them too."""
         info = await self._call("info")
         self._supervisor.set_info(info)
         return info
-
-    async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
-        """Events after ``seq``; None when some are no longer kept or belong to an engine that is gone."""
-        return await self._call("events_since", seq)
 
     def watch_events(self, callback: Callable[[list[dict[str, Any]]], None]) -> Callable[[], None]:
         """Call ``callback`` with the events of every step, once a step; the result ends that.
@@ -312,7 +236,10 @@ class EngineClient:
 
     def _end_all(self, reason: str) -> None:
         """Running replies and calls end; requests that were never sent stay for the next child."""
+        self._metrics.engine_gone()
         for request_id, stream in self._streams.items():
+            if stream.owed:
+                self._metrics.note_error("engine_stopped")
             if stream.started:
                 stream.put(RequestOutput(request_id, finish_reason="error", error=reason))
             elif request_id not in self._held:
@@ -327,6 +254,7 @@ class EngineClient:
             self._on_ready()
         elif status.state == "failed":
             for request_id in self._held:
+                self._metrics.note_error("engine_failed")
                 self._put(request_id, EngineError(status.message))
             self._held.clear()
 
@@ -361,7 +289,13 @@ class EngineClient:
             stream.put(started)
 
     def _on_refused(self, message: dict[str, Any]) -> None:
-        self._put(message["id"], wire.error_from_wire(message))
+        error = wire.error_from_wire(message)
+        self._metrics.note_refusal(error, message["kind"] != wire.INTERNAL)
+        self._put(message["id"], error)
+
+    def _on_metrics(self, message: dict[str, Any]) -> None:
+        if self._supervisor.child is not None:  # one that is being closed has been added up
+            self._metrics.heard(message["metrics"])
 
     def _on_reply(self, message: dict[str, Any]) -> None:
         future = self._calls.get(message["call"])
@@ -371,20 +305,3 @@ class EngineClient:
             future.set_exception(wire.error_from_wire(message["error"]))
         else:
             future.set_result(message["value"])
-
-
-def reset_event(seq: int) -> dict[str, Any]:
-    """The event that says: forget what you knew and take a new snapshot."""
-    return {
-        "seq": seq,
-        "time": time.time(),
-        "step": None,
-        "type": "reset",
-        "blocks": [],
-        "ref_counts": [],
-        "states": "",
-        "parent": None,
-        "num_tokens": None,
-        "request_id": None,
-        "labels": {},
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from .config import EngineConfig
 from .errors import OUT_OF_MEMORY, ContextLengthError, EngineError, RequestError, is_out_of_memory
 from .inspection import EngineInspection
 from .kv_cache_manager import KVCacheManager
+from .metrics import EngineMetrics
 from .pins import PinnedPrefixes
 from .reply import Reply
 from .request import Request
@@ -19,7 +21,6 @@ from .sampler import Sampled, Sampler
 from .samples import Samples, member_id
 from .sampling_params import SamplingParams
 from .scheduler import Scheduled, Scheduler
-from .stats import EngineStats
 from .step_batch import build_batch
 from .types import BACKGROUND_PRIORITY, FinishReason, RequestOutput
 
@@ -74,6 +75,7 @@ class Engine(EngineInspection):
             config.enable_prefix_caching,
             windows=getattr(runner, "windows", (None,)),
             max_step_tokens=max(config.max_num_batched_tokens, config.max_num_seqs),
+            clock=clock,
         )
         self.pins = PinnedPrefixes(self.kv)
         self.scheduler = self.scheduler_type(
@@ -90,7 +92,8 @@ class Engine(EngineInspection):
         self._pinning: dict[str, str] = {}
         self._ended: list[RequestOutput] = []
         self._num_added = 0
-        self.counters = EngineStats()
+        self.counters = EngineMetrics()
+        self._uncounted = EngineMetrics()  # of requests that nobody sent
         self.computed_before = ComputedBefore(config.block_size)
         self.before_step: Callable[[int], None] = lambda num_tokens: None
 
@@ -152,13 +155,25 @@ class Engine(EngineInspection):
 
     def cancel(self, request_id: str) -> bool:
         """End a request in whatever state it is; its blocks are free at once. False if there is no such request."""
+        return self._end(request_id, "abort")
+
+    def fail_all(self, error: Exception) -> None:
+        """`step` raised: every request ends with an error, as far as the state it left behind allows that."""
+        cause = self.counters.note_failed_step(error)
+        for request_id in list(self._samples):
+            with contextlib.suppress(Exception):
+                self._end(request_id, "error", cause, _sentence(error))
+
+    def _end(self, request_id: str, reason: FinishReason, cause: str = "", sentence: str | None = None) -> bool:
         samples = self._samples.get(request_id)
         if samples is None:
             return False
         for request in samples.members:
             reply = self._replies.get(request.request_id)
             if reply is not None:
-                self._ended.append(self._finish(reply, self._output(request), "abort"))
+                output = self._output(request)
+                output.error = sentence
+                self._ended.append(self._finish(reply, output, reason, cause))
         return True
 
     def has_unfinished(self) -> bool:
@@ -182,7 +197,8 @@ class Engine(EngineInspection):
         for one in plan:
             if one.request.admitted_at is None:
                 self._note_admission(one.request, now)
-        self.before_step(sum(one.num_tokens for one in plan))
+        num_tokens = sum(one.num_tokens for one in plan)
+        self.before_step(num_tokens)
         batch = build_batch(plan, self.kv.block_size, self.kv.copies, self.kv.windows)
         try:
             logits = self.runner.execute(batch)
@@ -193,7 +209,7 @@ class Engine(EngineInspection):
         for one in plan:
             self.kv.commit(one.request, one.num_tokens)
         self.kv.step_done()
-        self.counters.note_step(plan)
+        self.counters.note_step(num_tokens)
         for one in plan:
             if one.request.num_output_tokens == 0 and one.request.num_to_compute == 0:
                 one.forks = self._fork(one.request)
@@ -219,7 +235,7 @@ class Engine(EngineInspection):
         output = self._output(request)
         if token is None:
             output.error = sampled.error
-            return self._finish(reply, output, "error")
+            return self._finish(reply, output, "error", "not_a_number")
         now = self._clock()
         if request.first_token_at is None:
             request.first_token_at = now
@@ -227,10 +243,12 @@ class Engine(EngineInspection):
             request.metrics.prefill_s = now - (request.admitted_at or now)
             request.note("first_token", now)
             output.metrics = request.metrics
+            self._counters_of(request).note_first_token(request)
+        else:
+            self.counters.note_token(now - request.first_token_at - request.metrics.decode_s)
         request.token_ids.append(token)
         request.metrics.completion_tokens += 1
         request.metrics.decode_s = now - request.first_token_at
-        self.counters.generation_tokens += 1
         output.token_ids = [token]
         output.logprobs = None if sampled.logprobs is None else [sampled.logprobs]
         output.prompt_logprobs = sampled.prompt_logprobs
@@ -240,7 +258,7 @@ class Engine(EngineInspection):
     def _output(self, request: Request) -> RequestOutput:
         return RequestOutput(request.parent_id, index=request.index)
 
-    def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason) -> RequestOutput:
+    def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason, cause: str = "") -> RequestOutput:
         request = reply.request
         self.computed_before.note(request.token_ids[: request.num_computed], request.salt)
         self.scheduler.remove(request)
@@ -249,38 +267,37 @@ class Engine(EngineInspection):
         output.finish_reason = reason
         output.metrics = request.metrics
         output.history_ids = reply.history_ids()
-        request.note("finished", self._clock(), reason)
+        now = self._clock()
+        request.note("finished", now, reason)
         self._note_end(request)
-        self.counters.note_finish(request)
-        self._leave_samples(request, output, reason)
+        self._counters_of(request).note_end(request, reason, now, cause)
+        self._leave_samples(request, output, reason, cause)
         return output
 
-    def _leave_samples(self, request: Request, output: RequestOutput, reason: FinishReason) -> None:
+    def _leave_samples(self, request: Request, output: RequestOutput, reason: FinishReason, cause: str) -> None:
         """A sample has ended: others may still run, or have waited for its prompt."""
         samples = self._samples[output.request_id]
         samples.num_unfinished -= 1
         output.more = samples.num_unfinished > 0
         if not output.more:
             del self._samples[output.request_id]
+            self._counters_of(request).note_request_end(samples.members)
         elif reason == "error":
             for one in samples.take_unforked():
                 failed = self._output(one)
                 failed.error = output.error
-                self._ended.append(self._finish(self._replies[one.request_id], failed, reason))
+                self._ended.append(self._finish(self._replies[one.request_id], failed, reason, cause))
         elif reason != "abort":
             for one in samples.take_unforked():
                 self.scheduler.add(one)
 
     def _fail(self, plan: list[Scheduled], error: Exception) -> list[RequestOutput]:
         """A step went wrong: its requests end, what it may have written is not published, the engine goes on."""
-        sentence = f"The engine could not run this step ({type(error).__name__}: {error}); the request was ended."
-        if is_out_of_memory(error):
-            sentence = OUT_OF_MEMORY
-        outputs = []
+        cause, outputs = self.counters.note_failed_step(error), []
         for one in plan:
             output = self._output(one.request)
-            output.error = sentence
-            outputs.append(self._finish(self._replies[one.request.request_id], output, "error"))
+            output.error = _sentence(error)
+            outputs.append(self._finish(self._replies[one.request.request_id], output, "error", cause))
         return outputs
 
     def _pool_exhausted(self, request: Request) -> None:
@@ -294,7 +311,12 @@ class Engine(EngineInspection):
         request.metrics.prompt_tokens = request.num_prompt_tokens
         request.metrics.cached_tokens = request.num_computed
         request.metrics.computed_tokens = request.num_prompt_tokens - request.num_computed
-        self.counters.note_admission(request)
+        looked_up = self.kv.enable_caching and not request.needs_prompt_logits
+        self._counters_of(request).note_admission(request, looked_up)
+
+    def _counters_of(self, request: Request) -> EngineMetrics:
+        """Who counts a request: nobody looks at what those that only compute a pin add up to."""
+        return self._uncounted if request.parent_id in self._pinning else self.counters
 
     def _check_id(self, request_id: str, num_samples: int) -> None:
         names = [member_id(request_id, index) for index in range(num_samples)]
@@ -362,3 +384,9 @@ class Engine(EngineInspection):
             self.computed_before.forget()
             self.pins.clear()
         return done
+
+
+def _sentence(error: Exception) -> str:
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
+    return f"The engine could not run this step ({type(error).__name__}: {error}); the request was ended."

@@ -41,7 +41,7 @@ OUT_OF_MEMORY = (
 )
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether an exception of Python, numpy or torch says that memory ran out."""
     kind = type(error).__name__
     return isinstance(error, MemoryError) or kind == "OutOfMemoryError" or "can't allocate memory" in str(error)

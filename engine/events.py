@@ -83,3 +83,20 @@ class EventLog:
         """Events since the last call; for the one consumer that forwards them."""
         events, self._undrained = self._undrained, []
         return events
+
+
+def reset_event(seq: int) -> dict[str, Any]:
+    """The event that says: forget what you knew and take a new snapshot."""
+    return {
+        "seq": seq,
+        "time": time.time(),
+        "step": None,
+        "type": "reset",
+        "blocks": [],
+        "ref_counts": [],
+        "states": "",
+        "parent": None,
+        "num_tokens": None,
+        "request_id": None,
+        "labels": {},
+    }

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from .block_pool import BlockPool
 from .block_table import NO_BLOCK
 from .kv_cache_manager import KVCacheManager
 from .request import Request
@@ -14,7 +15,7 @@ from .request import Request
 def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
     """Every block and every live table; ``free + cached + active = num_blocks``, ``active`` includes ``shared``."""
     pool, owners, tokens = kv.pool, _owners(requests), _valid_tokens(kv, requests)
-    counts = pool.ref_counts
+    now = pool.history.clock()
     return {
         "seq": kv.events.seq,
         "block_size": kv.block_size,
@@ -22,17 +23,11 @@ def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, 
         "free": pool.num_free,
         "cached": pool.num_cached,
         "active": pool.num_active,
-        "shared": sum(count > 1 for count in counts),
+        "shared": pool.num_shared,
         "pinned": len(pool.pinned),
         "conserved": kv.conserved(requests),
         "blocks": [
-            {
-                "id": block,
-                "state": pool.state(block),
-                "ref_count": counts[block],
-                "num_tokens": tokens.get(block, 0),
-                "owners": owners.get(block, []),
-            }
+            _block_row(pool, block, tokens.get(block, 0), owners.get(block, []), now)
             for block in range(pool.num_blocks)
         ],
         "tables": [
@@ -49,6 +44,13 @@ def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, 
             if table
         ],
     }
+
+
+def idle_blocks(snapshot: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    """Blocks that are held long and reused little: rows of cached blocks that nobody uses, those first that have lived
+    longest for each time they were used."""
+    rows = [row for row in snapshot["blocks"] if row["state"] == "cached" and row.get("born_s") is not None]
+    return sorted(rows, key=lambda row: row["born_s"] / (1 + row["reuses"]), reverse=True)[:most]
 
 
 def branch_rows(
@@ -77,6 +79,26 @@ def branch_rows(
             }
         )
     return rows
+
+
+def _block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], now: float) -> dict[str, Any]:
+    """A block of the snapshot; ``born_s`` and ``last_used_s`` are ages in seconds, None for a block without content."""
+    state, history = pool.state(block), pool.history
+    born_s = last_used_s = None
+    if state != "free":
+        born_s = round(now - history.born[block], 3)
+        last_used_s = round(now - history.last_used[block], 3) if state == "cached" else 0.0
+    return {
+        "id": block,
+        "state": state,
+        "ref_count": pool.ref_counts[block],
+        "num_tokens": num_tokens,
+        "owners": owners,
+        "born_s": born_s,
+        "last_used_s": last_used_s,
+        "reuses": 0 if born_s is None else history.reuses[block],
+        "pinned": block in pool.pinned,
+    }
 
 
 def _owners(requests: Sequence[Request]) -> dict[int, list[str]]:

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import RequestError
 from .inspect import branch_rows, pool_snapshot
+from .request import RequestState
 
 if TYPE_CHECKING:
     from .computed_before import ComputedBefore, MissReason
     from .config import EngineConfig
     from .kv_cache_manager import KVCacheManager
+    from .metrics import EngineMetrics
     from .pins import PinnedPrefixes
     from .prompt import PromptBuilder
     from .reply import Reply
     from .request import Request
     from .runner import ModelRunner
     from .scheduler import Scheduler
-    from .stats import EngineStats
     from .tokenizer import Tokenizer
 
 REMEMBERED_REQUESTS = 200
@@ -36,11 +37,12 @@ class EngineInspection:
     kv: KVCacheManager
     scheduler: Scheduler
     pins: PinnedPrefixes
-    counters: EngineStats
+    counters: EngineMetrics
     computed_before: ComputedBefore
     max_model_len: int
     _model_info: dict[str, Any]
     _replies: dict[str, Reply]
+    _pinning: dict[str, str]
 
     def __init__(self) -> None:
         self._recent: deque[dict[str, Any]] = deque(maxlen=REMEMBERED_REQUESTS)
@@ -113,7 +115,7 @@ class EngineInspection:
         """Counters and gauges."""
         pool = self.kv.pool
         return {
-            **self.counters.to_dict(),
+            **self.counters.stats(),
             "preemptions": self.scheduler.num_preemptions,
             "running": len(self.scheduler.running),
             "waiting": len(self.scheduler.waiting),
@@ -122,6 +124,42 @@ class EngineInspection:
             "blocks_cached": pool.num_cached,
             "blocks_active": pool.num_active,
             "pins": self.pins.rows(),
+        }
+
+    def metrics(self) -> dict[str, Any]:
+        """All metrics of `metric_catalogue` that an engine knows of itself, as plain values by name and label.
+
+        Returns:
+            "gauges" and "counters" (a number, or numbers by the label's value), "histograms" (bounds, counts, sum)
+            and "info" (labels of metrics that are always 1).
+        """
+        return {
+            "gauges": self._gauges(),
+            "counters": {
+                **self.counters.counters(),
+                "num_preemptions_total": self.scheduler.num_preemptions,
+                **self.kv.pool.history.counters(),
+            },
+            "histograms": {**self.counters.histograms(), **self.kv.pool.history.histograms()},
+            "info": metric_labels(self.info(), self.config),
+        }
+
+    def _gauges(self) -> dict[str, Any]:
+        pool, size = self.kv.pool, self.kv.block_size
+        evictable = pool.num_available - pool.num_free
+        waiting: dict[str, int] = dict.fromkeys(("capacity", "prefix", "preempted"), 0)
+        for request in self.scheduler.waiting:
+            waiting[_why_it_waits(request)] += request.parent_id not in self._pinning
+        blocks = {"free": pool.num_free, "cached": pool.num_cached, "active": pool.num_active}
+        return {
+            "num_requests_running": sum(one.parent_id not in self._pinning for one in self.scheduler.running),
+            "num_requests_waiting": sum(waiting.values()),
+            "num_requests_waiting_by_reason": waiting,
+            "kv_cache_usage_perc": pool.num_active / pool.num_blocks,
+            "kv_blocks": {**blocks, "shared": pool.num_shared, "pinned": len(pool.pinned)},
+            "kv_used_tokens": (pool.num_blocks - pool.num_available) * size,
+            "kv_evictable_tokens": evictable * size,
+            "kv_available_tokens": pool.num_free * size,
         }
 
     def _requests(self) -> list[Request]:
@@ -143,3 +181,30 @@ class EngineInspection:
             "timeline": metrics.pop("timeline"),
             "metrics": metrics,
         }
+
+
+def metric_labels(info: dict[str, Any], config: EngineConfig) -> dict[str, dict[str, str]]:
+    """Labels of the metrics that tell what runs: ``cache_config_info`` and ``build_info``."""
+    cache = {
+        "block_size": info["block_size"],
+        "num_blocks": info["num_blocks"],
+        "capacity_tokens": info.get("capacity"),
+        "enable_prefix_caching": config.enable_prefix_caching,
+        "max_model_len": info["max_model_len"],
+        "max_num_seqs": config.max_num_seqs,
+        "max_num_batched_tokens": config.max_num_batched_tokens,
+        "kv_bytes": info.get("kv_bytes"),
+    }
+    build = {name: info.get(name) for name in ("model", "fingerprint", "dtype", "device", "kernels")}
+    return {"cache_config_info": _texts(cache), "build_info": _texts(build)}
+
+
+def _texts(labels: dict[str, Any]) -> dict[str, str]:
+    return {name: "" if value is None else str(value) for name, value in labels.items()}
+
+
+def _why_it_waits(request: Request) -> str:
+    writer = request.pending_on
+    if writer is not None and writer.state is RequestState.RUNNING:
+        return "prefix"
+    return "preempted" if request.metrics.preemptions else "capacity"

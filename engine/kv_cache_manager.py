@@ -15,11 +15,12 @@ of its own over the one pool, all of the same length; blocks behind a group's wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from .block_copies import BlockCopies
 from .block_pool import BlockPool
-from .block_table import NO_BLOCK, BlockTable, in_token_order
+from .block_table import NO_BLOCK, BlockTable, block_before, in_token_order
 from .events import EventLog, EventType
 from .kv_demand import KVDemand
 from .live_tail import LiveRequest
@@ -36,6 +37,7 @@ class KVCacheManager:
         enable_caching: whether finished blocks are kept and found again.
         windows: the KV groups: how many positions back the layers of each see, None for all of them.
         max_step_tokens: most tokens of one request in one step (see `KVDemand`).
+        clock: seconds, for the history of the blocks.
     """
 
     def __init__(
@@ -45,12 +47,13 @@ class KVCacheManager:
         enable_caching: bool = True,
         windows: Sequence[int | None] = (None,),
         max_step_tokens: int = 512,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.block_size = block_size
         self.enable_caching = enable_caching
         self.index = PrefixIndex(block_size, windows)
         self.windows: tuple[int | None, ...] = self.index.windows
-        self.pool = BlockPool(num_blocks, self._evicted)
+        self.pool = BlockPool(num_blocks, self._evicted, clock)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
         self.demand = KVDemand(num_blocks, block_size, self.windows, max_step_tokens)
         self._tails: dict[Request, LiveRequest] = {}
@@ -138,7 +141,7 @@ class KVCacheManager:
         full = request.num_computed // self.block_size
         if self.enable_caching and request.num_stored < full:
             first = request.num_stored
-            parent = _block_before(request, first)
+            parent = block_before(request.blocks, first)
             while request.num_stored < full:
                 self._store_full(request, request.num_stored)
                 request.num_stored += 1
@@ -286,6 +289,7 @@ class KVCacheManager:
         (target,) = self.pool.allocate(1)
         table[logical] = target
         self._copies.add(source, target)
+        self.pool.history.copied += 1
         request.metrics.blocks_copied += 1
         self._emit("copied", [source, target], request, num_tokens=request.num_computed % self.block_size)
 
@@ -343,7 +347,7 @@ class KVCacheManager:
         for block in kept:
             self.pool.set_content(block, True)
         self._drop_covered(node)
-        self._emit("stored", kept, request, parent=_block_before(request, logical), num_tokens=filled)
+        self._emit("stored", kept, request, parent=block_before(request.blocks, logical), num_tokens=filled)
 
     def _drop_covered(self, node: Node) -> None:
         for other in self.index.covered_by(node):
@@ -389,9 +393,3 @@ class KVCacheManager:
             labels=request.labels if request else None,
             **more,
         )
-
-
-def _block_before(request: Request, logical: int) -> int | None:
-    """The block of the first KV group before a logical one; None at the start, or where it is behind the window."""
-    block = request.blocks[logical - 1] if logical else NO_BLOCK
-    return None if block == NO_BLOCK else block

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from .child_process import ChildProcess
+from .client_metrics import ClientMetrics
 from .config import EngineConfig
 from .errors import EngineError
 from .status import EngineState, EngineStatus
@@ -19,6 +21,7 @@ from .watchdog import Watchdog
 DEATHS_WHILE_LOADING = 3
 RESTART_DELAY_S = 0.2
 LOG_BYTES = 5 << 20
+QUIET_S = 5.0
 
 
 class EngineSupervisor:
@@ -31,6 +34,7 @@ class EngineSupervisor:
         on_message: called with every message of the child that is not about its status.
         on_down: called with a sentence whenever the child that served is gone.
         owes: whether the child owes an answer to anything it was asked.
+        metrics: who counts deaths and restarts.
 
     Attributes:
         status: what the engine does now.
@@ -47,6 +51,7 @@ class EngineSupervisor:
         on_message: Callable[[dict[str, Any]], None],
         on_down: Callable[[str], None],
         owes: Callable[[], bool],
+        metrics: ClientMetrics,
     ) -> None:
         self.status = EngineStatus()
         self.child: ChildProcess | None = None
@@ -57,6 +62,8 @@ class EngineSupervisor:
         self._on_message = on_message
         self._on_down = on_down
         self._owes = owes
+        self._metrics = metrics
+        self._quiet_until = 0.0
         self._watchdog: Watchdog | None = None
         self._config: EngineConfig | None = None
         self._restart: asyncio.Task[None] | None = None
@@ -117,6 +124,11 @@ class EngineSupervisor:
         if self.status.state == "ready":
             self.set_status("ready", None, self.status.message, info)
 
+    @property
+    def was_heard_lately(self) -> bool:
+        """Whether the child said something in the last seconds, or announced a step that takes long."""
+        return self.child is not None and time.monotonic() < self._quiet_until
+
     def send(self, message: dict[str, Any]) -> None:
         """Ask the child something that it will answer, and mind that it does; nothing happens while there is none.
 
@@ -176,6 +188,8 @@ class EngineSupervisor:
         self.child = None
         self._stop_watching()
         reason = f"The engine stopped: {child.exit_sentence}."
+        if child.was_killed:
+            self._metrics.note_out_of_memory("killed")
         self._on_down(reason)
         if self.status.state == "failed" or self._config is None:
             return
@@ -186,6 +200,7 @@ class EngineSupervisor:
             return
         message = f"{reason} It is starting again."
         self.set_status("restarting", None, message)
+        self._metrics.note_restart()
         self._restart = asyncio.get_running_loop().create_task(self._respawn(RESTART_DELAY_S * self._deaths, message))
 
     async def _respawn(self, delay_s: float, message: str) -> None:
@@ -195,8 +210,10 @@ class EngineSupervisor:
 
     def _on_line(self, message: dict[str, Any]) -> None:
         kind = message["type"]
+        allowance_s = message["seconds"] if kind == "step" else 0.0
+        self._quiet_until = time.monotonic() + QUIET_S + allowance_s
         if self._watchdog is not None:
-            self._watchdog.heard(message["seconds"] if kind == "step" else 0.0)
+            self._watchdog.heard(allowance_s)
         if kind == "step":
             return
         if kind == "status":
@@ -208,6 +225,8 @@ class EngineSupervisor:
         elif kind == "info":
             self.set_info(message["info"])
         elif kind == "failed":
+            if message.get("out_of_memory"):
+                self._metrics.note_out_of_memory("load")
             self.set_status("failed", None, message["text"])
         else:
             self._on_message(message)

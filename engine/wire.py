@@ -1,8 +1,8 @@
 """The lines between the engine process and its client: one JSON object a line, both ways.
 
 Parent to child: ``start``, ``add``, ``cancel``, ``call`` under "op". Child to parent: ``status``, ``ready``,
-``info``, ``failed``, ``started``, ``refused``, ``step`` (one that may take long begins), ``outputs``, ``events``,
-``reply`` under "type". This module knows the shapes, not who sends them when.
+``info``, ``metrics``, ``failed``, ``started``, ``refused``, ``step`` (one that may take long begins), ``outputs``,
+``events``, ``reply`` under "type". This module knows the shapes, not who sends them when.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import sys
 import time
@@ -21,6 +20,7 @@ from .types import RequestOutput
 
 FAILED_STEPS_WITHOUT_TOKEN = 3
 INFO_EVERY_S = 1.0
+METRICS_EVERY_S = 1.0
 
 
 @dataclass
@@ -60,7 +60,7 @@ class WorkerLoop:
         self._last_seq = seq_base
         self._failed_steps = 0
         self._info = engine.info()
-        self._info_due = 0.0
+        self._info_due = self._metrics_due = 0.0
         self._calls: dict[str, Callable[..., Any]] = {
             "snapshot": self._snapshot,
             "branch": engine.branch,
@@ -70,6 +70,7 @@ class WorkerLoop:
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,
             "stats": engine.stats,
+            "metrics": self._send_metrics,
             "requests": lambda: engine.requests(),
             "info": engine.info,
             "pin": self._pin,
@@ -78,6 +79,7 @@ class WorkerLoop:
 
     def run(self) -> None:
         """Serve for ever; the process ends from outside, or by an engine that fails step after step."""
+        self._send_metrics()
         while True:
             self.turn()
 
@@ -91,6 +93,8 @@ class WorkerLoop:
             self._step()
             self._send_events()
             self._send_info()
+            if time.monotonic() >= self._metrics_due or not self._engine.has_unfinished():
+                self._send_metrics()
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -207,10 +211,9 @@ class WorkerLoop:
         self._failed_steps += 1
         reason = wire.error_to_wire(error)["text"]
         outputs = [RequestOutput(one, finish_reason="error", error=reason) for one in self.running]
-        for output in outputs:
-            with contextlib.suppress(Exception):
-                self._engine.cancel(output.request_id)
+        self._engine.fail_all(error)
         if self._failed_steps >= FAILED_STEPS_WITHOUT_TOKEN:
+            self._send_metrics()
             self._send({"type": "outputs", "outputs": [wire.output_to_wire(output) for output in outputs]})
             raise SystemExit("Several steps failed without a token between them; a new process may do better.")
         return outputs
@@ -222,6 +225,11 @@ class WorkerLoop:
         if events:
             self._last_seq = events[-1]["seq"] + self._seq_base
             self._send({"type": "events", "events": [self._numbered(event) for event in events]})
+
+    def _send_metrics(self) -> None:
+        """Tell the metrics: now and then, so that little is lost with this process, and when somebody asks."""
+        self._metrics_due = time.monotonic() + METRICS_EVERY_S
+        self._send({"type": "metrics", "metrics": self._engine.metrics()})
 
     def _send_info(self) -> None:
         """Tell, once a second at most, that the engine's facts have changed: compiled kernels took over, say."""

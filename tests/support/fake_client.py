@@ -13,6 +13,7 @@ from typing import Any
 from pagedchat.engine.context_policy import build_to_fit, room_for
 from pagedchat.engine.errors import EngineError, PagedChatError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
+from pagedchat.engine.metric_catalogue import blank_metrics
 from pagedchat.engine.prompt import BuiltPrompt, PromptMessage
 from pagedchat.engine.reasoning import ReasoningSplitter
 from pagedchat.engine.status import EngineStatus
@@ -47,6 +48,7 @@ class FakeEngineClient:
         gate: when set to an ``asyncio.Event``, each character waits until it is set.
         refuse: a PagedChatError that the next request gets instead of an answer.
         marks_thinking: whether the model is one whose replies may begin with a tag of thinking.
+        metrics_told: by kind ("gauges" ...) and name, what ``metrics`` tells instead of nothing.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class FakeEngineClient:
         self.gate: asyncio.Event | None = None
         self.refuse: PagedChatError | None = None
         self.marks_thinking = False
+        self.metrics_told: dict[str, dict[str, Any]] = {}
         self.engine_pid: int | None = None
         self.requests: list[GenerateRequest] = []
         self.events: list[dict[str, Any]] = []
@@ -385,6 +388,14 @@ class FakeEngineClient:
 
     async def list_requests(self) -> list[dict[str, Any]]:
         return [{"request_id": name, "state": "running"} for name in self._live]
+
+    async def metrics(self) -> dict[str, Any]:
+        found = blank_metrics()
+        found["gauges"]["engine_up"] = int(self._status.state == "ready")
+        found["gauges"]["num_requests_running"] = len(self._live)
+        for kind, values in self.metrics_told.items():
+            found[kind].update(values)
+        return found
 
     async def stats(self) -> dict[str, Any]:
         return {"running": len(self._live), "waiting": 0, "pins": list(self.pins.values())}

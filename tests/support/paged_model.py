@@ -115,6 +115,8 @@ class CheckedEngine(Engine):
     def step(self) -> list[RequestOutput]:
         outputs = super().step()
         assert self.kv.conserved(self._requests())
+        history = self.kv.pool.history
+        assert history.allocated - history.released == self.kv.pool.num_active
         model = self.runner
         for block in self.kv.index.blocks():
             tokens = self.kv.index.tokens_of(block)

@@ -13,12 +13,15 @@ from typing import Any
 
 from pagedchat.engine.config import EngineConfig
 from pagedchat.engine.errors import ModelFileError, RequestError
+from pagedchat.engine.inspection import metric_labels
+from pagedchat.engine.metrics import EngineMetrics
+from pagedchat.engine.request import Request
 from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.types import RequestMetrics, RequestOutput
 
 END = 256
 PROMPTS = ("crash", "hang", "spin", "memory", "raise", "raise always", "print", "refuse", "internal", "long")
-MODELS = ("missing", "broken", "dies while loading", "slow", "good")
+MODELS = ("missing", "broken", "too large", "dies while loading", "slow", "good")
 
 print("Printing while importing must not break the lines.")
 
@@ -76,6 +79,8 @@ class ScriptedEngine:
             raise ModelFileError("The model file missing does not exist.")
         if config.model == "broken":
             raise ValueError("a secret detail")
+        if config.model == "too large":
+            raise MemoryError("It needs 9 GB.")
         if config.model == "dies while loading":
             os._exit(3)
         self.config = config
@@ -83,6 +88,7 @@ class ScriptedEngine:
         self.tokenizer = ByteTokenizer()
         self.prompt_builder = BytePromptBuilder()
         self.steps = 0
+        self.counters = EngineMetrics()
         self._running: dict[str, dict[str, Any]] = {}
         self._aborted: list[str] = []
         self._events: list[dict[str, Any]] = []
@@ -122,6 +128,11 @@ class ScriptedEngine:
         if text == "internal":
             raise KeyError("a secret detail")
         reply = text.upper() if text != "long" else "word " * 1000
+        request = Request(request_id, prompt_token_ids, params, 0, time.monotonic(), 0, params.max_tokens or 4096)
+        request.admitted_at = request.arrival
+        request.metrics.prompt_tokens = request.metrics.computed_tokens = len(prompt_token_ids)
+        request.note("scheduled", request.arrival)
+        self.counters.note_admission(request)
         self._running[request_id] = {
             "text": text,
             "reply": reply,
@@ -129,17 +140,33 @@ class ScriptedEngine:
             "left": params.max_tokens or 1 << 30,
             "prompt": len(prompt_token_ids),
             "labels": labels or {},
+            "request": request,
         }
 
     def cancel(self, request_id: str) -> None:
-        if self._running.pop(request_id, None) is not None:
+        one = self._running.pop(request_id, None)
+        if one is not None:
+            self._count_end(one["request"], "abort")
             self._aborted.append(request_id)
+
+    def fail_all(self, error: Exception) -> None:
+        cause = self.counters.note_failed_step(error)
+        for one in self._running.values():
+            self._count_end(one["request"], "error", cause)
+        self._running.clear()
+
+    def _count_end(self, request: Request, reason: str, cause: str = "") -> None:
+        now = time.monotonic()
+        request.note("finished", now, reason)
+        self.counters.note_end(request, reason, now, cause)
+        self.counters.note_request_end([request])
 
     def has_unfinished(self) -> bool:
         return bool(self._running or self._aborted)
 
     def step(self) -> list[RequestOutput]:
         self.steps += 1
+        self.counters.note_step(len(self._running))
         time.sleep(self.step_s)
         aborted, self._aborted = self._aborted, []
         outputs = [RequestOutput(one, finish_reason="abort", metrics=RequestMetrics()) for one in aborted]
@@ -165,12 +192,30 @@ class ScriptedEngine:
         one["at"] += 1
         one["left"] -= len(ids)
         output = RequestOutput(request_id, ids, character)
+        self._count_token(one["request"])
         if not character or one["left"] <= 0:
             output.finish_reason = "length" if character else "stop"
             output.metrics = RequestMetrics(prompt_tokens=one["prompt"], completion_tokens=one["at"])
             del self._running[request_id]
+            self._count_end(one["request"], output.finish_reason)
         self._emit("stored" if output.finish_reason is None else "released", request_id, one["labels"])
         return output
+
+    def _count_token(self, request: Request) -> None:
+        now, metrics = time.monotonic(), request.metrics
+        if request.first_token_at is None:
+            request.first_token_at = now
+            metrics.ttft_s = metrics.prefill_s = now - request.arrival
+            self.counters.note_first_token(request)
+        else:
+            self.counters.note_token(now - request.first_token_at - metrics.decode_s)
+        metrics.completion_tokens += 1
+        metrics.decode_s = now - request.first_token_at
+
+    def metrics(self) -> dict[str, Any]:
+        gauges = {"num_requests_running": len(self._running), "kv_blocks": {"free": 256}}
+        counters, labels = self.counters.counters(), metric_labels(self.info(), self.config)
+        return {"gauges": gauges, "counters": counters, "histograms": self.counters.histograms(), "info": labels}
 
     def _emit(self, kind: str, request_id: str, labels: dict[str, str]) -> None:
         seq = len(self._events) + 1

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from pagedchat.engine import wire
+from pagedchat.engine.client_metrics import ClientMetrics
 from pagedchat.engine.engine import Engine
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.types import RequestOutput
@@ -20,6 +21,11 @@ class SteppedClient(FakeEngineClient):
         super().__init__(**options)
         self.stepped = engine
         self._outputs: dict[str, list[RequestOutput]] = {}
+
+    async def metrics(self) -> dict[str, Any]:
+        told = ClientMetrics()
+        told.heard(self.stepped.metrics())
+        return told.told(up=True, held=0)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[RequestStarted | RequestOutput, None]:
         self.requests.append(request)

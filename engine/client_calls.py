@@ -1,0 +1,119 @@
+"""What an engine process can be asked besides requests: its pool, prompts, pins and counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .generate_request import RequestStarted
+
+
+class EngineCalls:
+    """The part of `EngineClient` that asks and waits for the answer.
+
+    All of them raise EngineError while there is no engine that could answer.
+    """
+
+    async def _call(self, method: str, *args: Any) -> Any:
+        raise NotImplementedError
+
+    async def snapshot(self) -> dict[str, Any]:
+        """The block pool as it is; ``seq`` is the last event it includes."""
+        return await self._call("snapshot")
+
+    async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
+        """What is cached of a sequence, block by block; changes no recency."""
+        return await self._call("branch", token_ids, salt)
+
+    async def probe(
+        self,
+        token_ids: list[int] | None = None,
+        *,
+        prompt: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        template_args: dict[str, Any] | None = None,
+        begun_at: str | None = None,
+        trim: bool = False,
+        max_tokens: int | None = None,
+        salt: str = "",
+    ) -> dict[str, Any]:
+        """How much of a prompt is cached: prompt_tokens, cached_tokens, to_compute, first_difference, and the rest of
+        what ``Prompting.probe`` says.
+
+        Args:
+            template_args, begun_at, trim, max_tokens: as the request would have them.
+
+        Raises:
+            RequestError: with ``trim``, if the prompt can never be served.
+        """
+        source = {
+            "prompt_token_ids": token_ids,
+            "prompt": prompt,
+            "messages": messages,
+            "add_generation_prompt": add_generation_prompt,
+            "template_args": template_args or {},
+            "begun_at": begun_at,
+            "trim": trim,
+            "max_tokens": max_tokens,
+        }
+        return await self._call("probe", source, salt)
+
+    async def reset_cache(self) -> None:
+        """Forget all cached blocks.
+
+        Raises:
+            EngineError: while requests hold blocks.
+        """
+        await self._call("reset_cache")
+
+    async def pin(
+        self,
+        name: str,
+        token_ids: list[int] | None = None,
+        *,
+        prompt: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        template_args: dict[str, Any] | None = None,
+        salt: str = "",
+    ) -> None:
+        """Keep a prefix in the cache whatever else needs room, in the place of one that had the name; it is computed
+        first if it is not there. Of ``messages``, what every chat that begins with them has in common is pinned.
+        `stats` lists the pins and their cost.
+
+        Raises:
+            RequestError: all pins together would take too much of the pool.
+        """
+        source = {
+            "prompt_token_ids": token_ids,
+            "prompt": prompt,
+            "messages": messages,
+            "template_args": template_args or {},
+        }
+        await self._call("pin", name, source, salt)
+
+    async def unpin(self, name: str) -> bool:
+        """Let a prefix be evicted again; False if no pin has the name."""
+        return await self._call("unpin", name)
+
+    async def tokenize(self, text: str) -> list[int]:
+        """Ids of a text, special tokens not recognised."""
+        return await self._call("tokenize", text)
+
+    async def build_prompt(
+        self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, begun_at: str | None = None
+    ) -> RequestStarted:
+        """The ids that ``messages`` would be sent as."""
+        source = {"messages": messages, "add_generation_prompt": add_generation_prompt, "begun_at": begun_at}
+        return RequestStarted(**await self._call("build_prompt", source))
+
+    async def stats(self) -> dict[str, Any]:
+        """Counters of the engine."""
+        return await self._call("stats")
+
+    async def list_requests(self) -> list[dict[str, Any]]:
+        """Live requests and the newest that have ended: state, timings, and a timeline of what happened when."""
+        return await self._call("requests")
+
+    async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
+        """Events after ``seq``; None when some are no longer kept or belong to an engine that is gone."""
+        return await self._call("events_since", seq)
