@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import typer
 
+from .http_commands import branch, chat, decode, prefill
 from .quality_command import quality
 from .regress_command import regress
 from .scheduling_command import scheduling
 
 bench_cli = typer.Typer(help="Measure this installation.", rich_markup_mode=None)
 for _name, _command in {
+    "decode": decode,
+    "prefill": prefill,
+    "chat": chat,
+    "branch": branch,
     "regress": regress,
     "quality": quality,
     "scheduling": scheduling,

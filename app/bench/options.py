@@ -28,6 +28,13 @@ Output = Annotated[
         help="Folder for the report (JSON and HTML).  [default: bench in the state folder]", show_default=False
     ),
 ]
+Peer = Annotated[
+    str, typer.Option(help="Also run on another OpenAI-compatible server (its address), or on transformers (hf).")
+]
+ServeFlags = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- FLAGS]", help="Flags of `pagedchat serve`, after --.", show_default=False),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the load.")]
 
 
