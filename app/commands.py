@@ -16,6 +16,7 @@ from .. import __version__
 from ..engine.errors import PagedChatError
 from .bench.commands import bench_cli
 from .end_signals import on_end_signals
+from .operate.commands import add_commands
 from .terminal import say
 
 OWN_OPTIONS = ("--help", "-h", "--version")
@@ -34,6 +35,7 @@ config_cli = typer.Typer(help="Folders and settings.", rich_markup_mode=None)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(config_cli, name="config")
 cli.add_typer(bench_cli, name="bench")
+add_commands(cli, config_cli)
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)]
 ModelsDir = Annotated[Path | None, typer.Option(help="Folder of the models.", show_default=False)]
@@ -215,14 +217,13 @@ def _interrupt(number: int, frame: Any) -> None:
 def _configuration(flags: dict[str, Any]):
     """The configuration for serve's flags; where it cannot work for another reason than a flag, with the way back."""
     from ..engine.errors import ConfigError
-    from .folders import find_folders
     from .operate.recovery import with_way_back
-    from .settings import load_configuration
+    from .settings import load_configuration, usual_folders
 
     try:
         return load_configuration(flags)
     except ConfigError as error:
-        raise with_way_back(error, find_folders(flags["data_dir"], flags["models_dir"]).state) from error
+        raise with_way_back(error, usual_folders(flags).state) from error
 
 
 def _load(**flags: Any):

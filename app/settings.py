@@ -169,10 +169,10 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
     Raises:
         ConfigError: naming the setting, the value and where to look.
     """
-    given = {name: value for name, value in flags.items() if value is not None and value != []}
+    given = {name: value for name, value in flags.items() if value is not None and value not in ([], ())}
     environment, warnings = read_environment(os.environ)
     above = {**environment, **given}
-    first = find_folders(_path(above.get("data_dir")), _path(above.get("models_dir")))
+    first = usual_folders(flags)
     try:
         from_file, trouble = read_config_file(first.config_file), None
     except ConfigError as error:
@@ -196,6 +196,13 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
         origins |= dict.fromkeys(layer, origin)
     settings = _build(values, folders.config_file)
     return Configuration(settings, folders, origins, warnings, in_force, over)
+
+
+def usual_folders(flags: dict[str, Any]) -> Folders:
+    """The folders by flags and environment alone, for when the config file cannot be used."""
+    environment, _ = read_environment(os.environ)
+    named = {**environment, **{name: value for name, value in flags.items() if value is not None}}
+    return find_folders(_path(named.get("data_dir")), _path(named.get("models_dir")))
 
 
 def _layers(

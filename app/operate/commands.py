@@ -1,0 +1,128 @@
+"""``pagedchat rollback | doctor | check`` and ``pagedchat config show | diff``. Heavy modules load where needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...engine.errors import PagedChatError
+from ..terminal import say
+from .doctor_command import doctor
+from .options import SERVE_FLAGS, AsJson, DataDir, ModelsDir, serve_flags
+
+
+def add_commands(cli: typer.Typer, config_cli: typer.Typer) -> None:
+    """Register the commands; ``config_cli`` is the group of ``config``."""
+    cli.command("rollback")(rollback)
+    cli.command("doctor", context_settings=SERVE_FLAGS)(doctor)
+    config_cli.command("show", context_settings=SERVE_FLAGS)(show)
+    config_cli.command("diff")(diff)
+
+
+def rollback(
+    undo: Annotated[bool, typer.Option("--undo", help="Return to your own settings at the next start.")] = False,
+    data_dir: DataDir = None,
+    models_dir: ModelsDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go back to the last configuration that answered.
+
+    A server that runs starts its engine again with it, chats stay as they are; without one the next start uses it.
+    Nothing is written to config.toml. Flags of a later start still count; --undo, or a change of config.toml, ends it.
+    """
+    from ..model_store import ModelStore
+    from .known_good import KnownGoodStore
+    from .recovery import described, find_model
+    from .show import call, running_server
+
+    folders = _folders(data_dir, models_dir)
+    store = KnownGoodStore(folders.state)
+    server = running_server(folders)
+    if undo:
+        ended = store.end_rollback()
+        later = "; the server that runs keeps what it has until it is started again" if server and ended else ""
+        message = f"The next start follows your own settings again{later}." if ended else "No rollback is in force."
+    elif server is not None:
+        status, answer = call(server, "POST", "/api/rollback")
+        if status != 200:
+            raise PagedChatError(answer.get("error") or "The server that runs cannot go back.")
+        message = answer["message"]
+    else:
+        find_model(store.require(), ModelStore(folders.models))
+        began = store.begin_rollback(folders.config_file)
+        message = f"The next start uses {described(began.record)}; `pagedchat rollback --undo` takes that back."
+    print(json.dumps({"message": message, "running": bool(server)}, ensure_ascii=False) if as_json else message)
+
+
+def show(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print every setting with its value and where it comes from: a flag (serve's flags may follow), a rollback, the
+    environment, the config file, the profile, or the default."""
+    from ..settings import load_configuration
+    from .recovery import described
+    from .show import shown_settings
+
+    configuration = load_configuration(serve_flags(context))
+    rows, rollback = shown_settings(configuration), configuration.rollback
+    for warning in configuration.warnings:
+        say(f"pagedchat: {warning}", sys.stderr)
+    if as_json:
+        since = rollback.since if rollback else None
+        found = {
+            "settings": {row["name"]: {"value": row["value"], "origin": row["origin"]} for row in rows},
+            "config_file": str(configuration.folders.config_file),
+            "rolled_back": since,
+            "warnings": configuration.warnings,
+        }
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for row in rows:
+        print(f"{row['name']:<24} {value_text(row['value']):<24} {row['origin']}")
+    if rollback is not None:
+        print(f"\nRolled back to {described(rollback.record)}; `pagedchat rollback --undo` ends that.")
+
+
+def diff(
+    a: Annotated[str, typer.Argument(help="A JSON file with a snapshot, or current, known-good or default.")],
+    b: Annotated[str, typer.Argument(help="The other one.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how two configurations differ: settings, engine, model, versions, machine."""
+    from .show import snapshot_differences, snapshot_named
+
+    flags = {"data_dir": data_dir}
+    found = snapshot_differences(snapshot_named(a, flags), snapshot_named(b, flags))
+    if as_json:
+        print(json.dumps({"a": a, "b": b, "same": not found, "differences": found}, indent=2, ensure_ascii=False))
+        return
+    for row in found:
+        left, right = (value_text(row[side]) for side in ("a", "b"))
+        print(f"{row['name']:<32} {left:<28} {right}")
+    if not found:
+        print(f"{a} and {b} are the same configuration.")
+
+
+def value_text(value: Any) -> str:
+    """A value for a person; what is long is cut, a part of a snapshot is only said to be there."""
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return "(known)"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _folders(data_dir: Path | None, models_dir: Path | None):
+    """The folders, also where the config file cannot be used: that is what one goes back from."""
+    from ...engine.errors import ConfigError
+    from ..settings import load_settings, usual_folders
+
+    flags = {"data_dir": data_dir, "models_dir": models_dir}
+    try:
+        return load_settings(flags)[1]
+    except ConfigError:
+        return usual_folders(flags)

@@ -1,0 +1,110 @@
+"""What is configured, from where, and how two configurations differ. Plain values; the commands print them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...engine.errors import PagedChatError
+from ..folders import Folders, reason_of
+from ..instance import RunningServer, page_answers, read_note
+from ..settings import Configuration, Settings, load_configuration
+from .known_good import KnownGoodStore
+from .snapshot import configuration_snapshot
+
+NAMED = ("current", "known-good", "default")
+ANSWER_S = 30.0
+
+
+def shown_settings(configuration: Configuration) -> list[dict[str, Any]]:
+    """Every setting: ``{"name", "value", "origin"}``, JSON values."""
+    values = configuration.settings.model_dump(mode="json")
+    return [{"name": name, "value": values[name], "origin": configuration.origins[name]} for name in values]
+
+
+def snapshot_named(name: str, flags: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot that ``name`` means: one of `NAMED`, or a JSON file that holds one (a bench's result does).
+
+    Raises:
+        PagedChatError: there is none.
+    """
+    if name == "default":
+        return configuration_snapshot(Settings.model_construct(**{"profile": None}))
+    if name == "current":
+        configuration = load_configuration(flags)
+        return configuration_snapshot(configuration.settings, running_info(configuration.folders))
+    if name == "known-good":
+        return KnownGoodStore(load_configuration(flags).folders.state).require().snapshot
+    return _snapshot_in(Path(name))
+
+
+def running_server(folders: Folders) -> RunningServer | None:
+    """The server that serves these folders, if one answers."""
+    server = read_note(folders.data)
+    return server if server and page_answers(server) else None
+
+
+def running_info(folders: Folders) -> dict[str, Any]:
+    """What the engine of the server that runs says of itself; empty without one that is ready."""
+    server = running_server(folders)
+    if server is None:
+        return {}
+    status, answer = call(server, "GET", "/health")
+    return answer if status == http.client.OK else {}
+
+
+def call(server: RunningServer, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """One request to a server of ours; status and parsed answer.
+
+    Raises:
+        PagedChatError: it did not answer.
+    """
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", server.port, timeout=ANSWER_S)
+    try:
+        with closing(connection):
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise PagedChatError(f"pagedchat at {server.url} did not answer ({type(error).__name__}).") from error
+
+
+def snapshot_differences(one: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
+    """What differs: ``{"name", "a", "b"}`` with dotted names. A part that only one of them has is one entry, whose
+    other side is None: nothing is known there."""
+    found = []
+    for part in dict.fromkeys([*one, *other]):
+        left, right = one.get(part) or {}, other.get(part) or {}
+        if bool(left) != bool(right):
+            found.append({"name": part, "a": left or None, "b": right or None})
+            continue
+        for name in dict.fromkeys([*left, *right]):
+            if left.get(name) != right.get(name):
+                found.append({"name": f"{part}.{name}", "a": left.get(name), "b": right.get(name)})
+    return found
+
+
+def _snapshot_in(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PagedChatError(
+            f"There is no file {str(path)!r}; give a bench's result, a snapshot, or {', '.join(NAMED[:-1])} or "
+            f"{NAMED[-1]}."
+        ) from error
+    except OSError as error:
+        raise PagedChatError(f"{path} cannot be read ({reason_of(error)}).") from error
+    except ValueError as error:
+        raise PagedChatError(f"{path} is no JSON file.") from error
+    for part in ("configuration", "snapshot"):
+        if isinstance(found, dict) and isinstance(found.get(part), dict):
+            found = found[part]
+    if not isinstance(found, dict) or not isinstance(found.get("settings"), dict):
+        raise PagedChatError(f"{path} holds no configuration; a bench's result does, and so does known_good.json.")
+    return {part: value for part, value in found.items() if isinstance(value, dict)}
