@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
 from ..engine.errors import EngineError
+from ..engine.inspect import idle_blocks
 from ..sessions.errors import SessionError
 from .api_body import read_json, text
 from .api_errors import ApiError, ApiRoute, json_response, refuse_the_rest
@@ -63,6 +64,13 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
                 raise ApiError(409, str(error)) from error
             raise
         return json_response({"reset": True})
+
+    @router.get("/idle-blocks")
+    async def idle(limit: str = "50") -> Response:
+        ready_info(client)
+        if not limit.isascii() or not limit.isdecimal() or len(limit) > 9:
+            raise ApiError(400, f"limit must be a number of blocks, not {limit[:60]!r}.", param="limit")
+        return json_response({"blocks": idle_blocks(await client.snapshot(), int(limit))})
 
     @router.get("/requests")
     async def requests() -> Response:

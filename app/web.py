@@ -18,6 +18,7 @@ from .operate.recovery import Recovery
 from .ports import page_url
 from .security import OnlyOurPage, allowed_hosts
 from .settings import Settings
+from .watch.metrics import metrics_router
 
 
 def create_app(
@@ -38,6 +39,7 @@ def create_app(
     own = page_url(settings.host, settings.port).removeprefix("http://")
     app.add_middleware(OnlyOurPage, hosts=allowed_hosts(settings.port, [own, *settings.allowed_host]))
     app.include_router(health_router(client, settings, recovery))
+    app.include_router(metrics_router(client))
     app.include_router(v1_router(client))
     app.include_router(kv_router(client, service.branch_tokens))
     if recovery is not None:

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from pagedchat.app.api_health import health_router
 from pagedchat.app.api_kv import kv_router
 from pagedchat.app.api_v1 import v1_router
+from pagedchat.app.watch.metrics import metrics_router
 from pagedchat.engine.client import EngineClient
 from pagedchat.engine.config import EngineConfig
 from pagedchat.sessions.errors import SessionError
@@ -77,6 +78,7 @@ class ApiServer:
         self.engine = self._make_engine()
         for router in (v1_router(self.engine), kv_router(self.engine, _branch_tokens), health_router(self.engine)):
             app.include_router(router)
+        app.include_router(metrics_router(self.engine))
         if self._start is not None:
             await self.engine.start(self._start)
             await self.engine.wait_ready()
