@@ -22,8 +22,9 @@ class EngineConfig:
         max_model_len: longest sequence in tokens; the model's own limit when None.
         block_size: tokens per KV block.
         num_blocks: KV blocks; beats ``kv_cache_memory`` (bytes), which beats ``gpu_memory_utilization`` (share of
-            the device's memory). When all are None the pool is the smallest of ``max_num_seqs x max_model_len``,
-            half of the free memory and 2 GiB, but never under one ``max_model_len``.
+            the device's memory, other programs' included). When all are None the pool is the smallest of
+            ``max_num_seqs x max_model_len``, half of the free memory, 2 GiB, and what is free without the weights, the
+            largest step and a slack of 5 % (see `headroom`), but never under one ``max_model_len``.
         max_num_seqs: requests that run at the same time.
         max_num_batched_tokens: token budget of one step.
         threads: of the CPU kernels; by default one for each physical core that affinity and control groups allow.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .config import EngineConfig
+from .headroom import Headroom, StepLimits
 from .memory import device_memory
 from .models.checkpoint import open_checkpoint
 from .pool_size import num_blocks
@@ -34,10 +36,11 @@ def load_model(config: EngineConfig) -> LoadedModel:
     tokenizer = load_tokenizer(checkpoint)
     builder = load_prompt_builder(tokenizer)
 
-    def size(bytes_per_block: int, num_groups: int, model_limit: int, device: str) -> int:
-        memory = device_memory(device)
+    def size(
+        bytes_per_block: int, windows: Sequence[int | None], model_limit: int, device: str, headroom: Headroom
+    ) -> int:
         longest = min(config.max_model_len or model_limit, model_limit)
-        return num_blocks(config, bytes_per_block, longest, memory.free, memory.total, num_groups)
+        return num_blocks(config, bytes_per_block, longest, device_memory(device), windows, headroom)
 
     runner = ModelRunner.load(
         checkpoint,
@@ -48,6 +51,7 @@ def load_model(config: EngineConfig) -> LoadedModel:
         max_model_len=config.max_model_len,
         deterministic=config.deterministic,
         threads=config.threads,
+        step_limits=StepLimits(max(config.max_num_batched_tokens, config.max_num_seqs), config.max_num_seqs),
     )
     info = {
         "model": checkpoint.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import torch
 from ..kernels.choose import DeviceUnavailable, choose_device, choose_dtype, choose_kernels
 from ..kernels.interface import AttentionBatch
 from .errors import EngineError
+from .headroom import ANY_STEP, Headroom, StepLimits, headroom_of
 from .kv_layout import kv_layout
 from .models.decoder import Decoder, decoder_shape, read_weights
 from .types import StepBatch
@@ -53,17 +54,19 @@ class ModelRunner:
         device: str,
         dtype: str,
         block_size: int,
-        num_blocks_for: Callable[[int, int, int, str], int],
+        num_blocks_for: Callable[[int, Sequence[int | None], int, str, Headroom], int],
         max_model_len: int | None = None,
         deterministic: bool = False,
         threads: int | None = None,
+        step_limits: StepLimits = ANY_STEP,
     ) -> ModelRunner:
         """Reads the weights, chooses kernels and allocates the KV cache.
 
         A model whose layers see a window runs as one without while sequences are no longer than the window, which is
         also its limit unless ``max_model_len`` asks for more: then windowed KV groups are made.
 
-        ``num_blocks_for(bytes_per_block, num_groups, max_model_len, device)`` says how many blocks to allocate.
+        ``num_blocks_for(bytes_per_block, windows, max_model_len, device, headroom)`` says how many blocks to allocate:
+        the windows are those of the KV groups, the headroom is what the model takes beside the pool.
 
         Raises:
             ModelFileError: the checkpoint does not fill the model, or holds what nothing uses.
@@ -81,19 +84,26 @@ class ModelRunner:
         layout = kv_layout(shape.layer_windows or [None] * shape.num_layers)
         weights = read_weights(checkpoint, spec.max_position)
         values = layout.num_slots * 2 * shape.num_kv_heads * block_size * shape.head_dim
-        num_blocks = num_blocks_for(values * chosen_dtype.itemsize, len(layout.windows), spec.max_position, str(chosen))
+        kernels = choose_kernels(chosen, chosen_dtype, threads)  # its libraries are loaded before memory is measured
+        longest = min(max_model_len or spec.max_position, spec.max_position)
+        headroom = headroom_of(
+            shape, weights, kernels, chosen_dtype, step_limits._replace(context=longest), deterministic
+        )
+        block_bytes = values * chosen_dtype.itemsize
+        num_blocks = num_blocks_for(block_bytes, layout.windows, spec.max_position, str(chosen), headroom)
         size = (layout.num_slots, 2, num_blocks, shape.num_kv_heads, block_size, shape.head_dim)
         try:
             kv_cache = torch.empty(size, dtype=chosen_dtype, device=chosen)
         except (RuntimeError, MemoryError) as error:
             raise EngineError(
-                f"The KV cache of {num_blocks} blocks ({num_blocks * values * chosen_dtype.itemsize / 2**20:,.0f} MiB) "
+                f"The KV cache of {num_blocks} blocks ({num_blocks * block_bytes / 2**20:,.0f} MiB) "
                 "does not fit in memory: choose fewer with --num-blocks or --kv-cache-memory."
             ) from error
-        decoder = Decoder(shape, weights, choose_kernels(chosen, chosen_dtype, threads), kv_cache, deterministic)
+        decoder = Decoder(shape, weights, kernels, kv_cache, deterministic)
         cost = cost_of_determinism(decoder, block_size, num_blocks, len(layout.windows)) if deterministic else ""
         reasons = [text for text in (device_reason, dtype_remark, cost) if text]
-        facts = {"device": str(chosen), "dtype": str(chosen_dtype).removeprefix("torch."), "reasons": reasons}
+        named = str(chosen_dtype).removeprefix("torch.")
+        facts = {"device": str(chosen), "dtype": named, "reasons": reasons, "step_bytes": headroom.step}
         return cls(decoder, kv_cache, spec.max_position, facts)
 
     def execute(self, batch: StepBatch) -> np.ndarray:
@@ -104,7 +114,7 @@ class ModelRunner:
 
     def describe(self) -> dict[str, Any]:
         """What runs here and why: device, dtype, kernels, threads (of the CPU), reason, compiling, weight_bytes,
-        kv_bytes."""
+        kv_bytes, step_bytes (the most that a step takes)."""
         kernels = self.decoder.kernels
         return {
             "device": self._facts["device"],
@@ -115,6 +125,7 @@ class ModelRunner:
             "compiling": kernels.compiling,
             "weight_bytes": self.decoder.weight_bytes,
             "kv_bytes": self.kv_cache.numel() * self.kv_cache.element_size(),
+            "step_bytes": self._facts["step_bytes"],
         }
 
 

@@ -26,11 +26,15 @@ from typing import Any, TextIO
 from ..kernels.cpu.threads import default_threads, limit_libraries
 from . import wire
 from .config import EngineConfig
-from .errors import PagedChatError, is_out_of_memory
+from .errors import EngineError, PagedChatError, is_out_of_memory
 from .worker_loop import WorkerLoop
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
 PIPE_BYTES = 1 << 20
+DOES_NOT_FIT = (
+    "Memory ran out while the model was loaded. Close other programs, or start with fewer --num-blocks, a smaller "
+    "--max-model-len, or another model."
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -152,13 +156,11 @@ def _load(factory: str, config: dict[str, Any], send: Callable[[dict[str, Any]],
         return engine
     except PagedChatError as error:
         send({"type": "failed", **wire.error_to_wire(error), "out_of_memory": is_out_of_memory(error.__cause__)})
-    except MemoryError as error:
-        traceback.print_exc()
-        text = f"The model does not fit into memory. {error}".strip()
-        send({"type": "failed", "kind": "EngineError", "text": text, "out_of_memory": True})
     except Exception as error:
         traceback.print_exc()
-        send({"type": "failed", **wire.error_to_wire(error), "out_of_memory": is_out_of_memory(error)})
+        ran_out = is_out_of_memory(error)
+        told = EngineError(DOES_NOT_FIT) if ran_out else error
+        send({"type": "failed", **wire.error_to_wire(told), "out_of_memory": ran_out})
     return None
 
 

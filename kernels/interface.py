@@ -259,6 +259,10 @@ class Kernels(Protocol):
         """Copies blocks (source, destination) in order in ``kv_cache`` [layers, 2, num_blocks, ...]."""
         ...
 
+    def can_fuse(self, shape: DecoderShape) -> bool:
+        """Whether `fuse` gives a program for such a model; if not, the reason says why."""
+        ...
+
     def fuse(
         self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor
     ) -> Future[DecoderProgram] | None:

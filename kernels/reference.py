@@ -108,6 +108,9 @@ class ReferenceKernels:
         for source, destination in copies:
             kv_cache[:, :, destination] = kv_cache[:, :, source]
 
+    def can_fuse(self, shape: DecoderShape) -> bool:
+        return False
+
     def fuse(self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor) -> None:
         return None
 

@@ -65,7 +65,7 @@ class Decoder:
         self.deterministic = deterministic
         self._compiling = kernels.fuse(shape, weights, kv_cache)
         self._holder: DecoderProgram | None = None
-        if self._compiling is not None and (deterministic or num_weights(shape) > MOST_PLAIN_WEIGHTS):
+        if self._compiling is not None and not serves_plain(shape, deterministic):
             wait([self._compiling])
         self._adopt_program()
         if self._holder is None:
@@ -182,6 +182,11 @@ class PreparedLayer:
         self.down = kernels.linear([layer.down], layer.down_bias)
         products = (self.qkv, self.output, self.gate_up, self.down)
         self.weight_bytes = sum(product.weight_bytes for product in products)
+
+
+def serves_plain(shape: DecoderShape, deterministic: bool) -> bool:
+    """Whether plain torch serves while a program for the model is compiled."""
+    return not deterministic and num_weights(shape) <= MOST_PLAIN_WEIGHTS
 
 
 def num_weights(shape: DecoderShape) -> int:

@@ -125,15 +125,21 @@ class CpuKernels(ReferenceKernels):
         error = self._program.exception() if self._program is not None and self._program.done() else None
         return None if error is None else f"{type(error).__name__}: {error}"
 
+    def can_fuse(self, shape: DecoderShape) -> bool:
+        """See `Kernels.can_fuse`."""
+        if shape.head_dim % WIDTH:
+            self._refusal = f"the compiled kernels need a head size in multiples of {WIDTH}, not {shape.head_dim}"
+        elif any(shape.layer_windows):
+            self._refusal = "the compiled kernels do not know sliding windows yet"
+        else:
+            return True
+        return False
+
     def fuse(
         self, shape: DecoderShape, weights: DecoderWeights, kv_cache: torch.Tensor
     ) -> Future[DecoderProgram] | None:
         """See `Kernels.fuse`. None for head sizes that are no multiple of 8, and for sliding windows."""
-        if shape.head_dim % WIDTH:
-            self._refusal = f"the compiled kernels need a head size in multiples of {WIDTH}, not {shape.head_dim}"
-            return None
-        if any(shape.layer_windows):
-            self._refusal = "the compiled kernels do not know sliding windows yet"
+        if not self.can_fuse(shape):
             return None
         functions = compiled_functions(self.folder, self.unwritable is None)
         self._program = program = Future()

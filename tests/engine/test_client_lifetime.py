@@ -89,6 +89,7 @@ def test_a_request_cancelled_while_it_waits_for_the_engine_ends_with_abort() -> 
     [
         ("missing", "The model file missing does not exist."),
         ("broken", "internal error"),
+        ("large", "Memory ran out while the model was loaded. Close other"),
         ("dies while loading", "3 times in a row"),
     ],
 )

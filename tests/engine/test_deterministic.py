@@ -56,7 +56,9 @@ def reply(engine: Engine, company: list[list[int]], prompt: list[int] = PROMPT) 
 @pytest.mark.parametrize("kernels", ["plain torch", "compiled"])
 def test_the_same_bits_whatever_runs_beside_and_however_the_prompt_is_cut(kernels, monkeypatch):
     if kernels == "plain torch":
-        monkeypatch.setattr(runner_module, "choose_kernels", lambda device, dtype, threads: ReferenceKernels(device, dtype))
+        monkeypatch.setattr(
+            runner_module, "choose_kernels", lambda device, dtype, threads: ReferenceKernels(device, dtype)
+        )
     prompt = PROMPT if kernels == "plain torch" else LONG
     expected = reply(engine_over(True), [], prompt)
     assert len(expected) == 12
@@ -85,6 +87,8 @@ def test_its_cost_is_told(monkeypatch):
 
 
 def test_no_row_of_a_step_without_samples_is_lost(monkeypatch):
-    monkeypatch.setattr(runner_module, "choose_kernels", lambda device, dtype, threads: ReferenceKernels(device, torch.float32))
+    monkeypatch.setattr(
+        runner_module, "choose_kernels", lambda device, dtype, threads: ReferenceKernels(device, torch.float32)
+    )
     engine = engine_over(True, max_num_batched_tokens=8, max_num_seqs=4)
     assert [one[0] for one in reply(engine, [])] == [one[0] for one in reply(engine_over(True), [])]

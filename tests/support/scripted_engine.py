@@ -21,7 +21,7 @@ from pagedchat.engine.types import RequestMetrics, RequestOutput
 
 END = 256
 PROMPTS = ("crash", "hang", "spin", "memory", "raise", "raise always", "print", "refuse", "internal", "long")
-MODELS = ("missing", "broken", "too large", "dies while loading", "slow", "good")
+MODELS = ("missing", "large", "broken", "too large", "dies while loading", "slow", "good")
 
 print("Printing while importing must not break the lines.")
 
@@ -77,6 +77,8 @@ class ScriptedEngine:
         os.write(1, b"Neither must writing to fd 1.\n")
         if config.model == "missing":
             raise ModelFileError("The model file missing does not exist.")
+        if config.model == "large":
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
         if config.model == "broken":
             raise ValueError("a secret detail")
         if config.model == "too large":
