@@ -11,6 +11,7 @@ import typer
 
 from ...engine.errors import PagedChatError
 from ..terminal import say
+from .check_command import check
 from .doctor_command import doctor
 from .options import SERVE_FLAGS, AsJson, DataDir, ModelsDir, serve_flags
 
@@ -19,6 +20,7 @@ def add_commands(cli: typer.Typer, config_cli: typer.Typer) -> None:
     """Register the commands; ``config_cli`` is the group of ``config``."""
     cli.command("rollback")(rollback)
     cli.command("doctor", context_settings=SERVE_FLAGS)(doctor)
+    cli.command("check", context_settings=SERVE_FLAGS)(check)
     config_cli.command("show", context_settings=SERVE_FLAGS)(show)
     config_cli.command("diff")(diff)
 

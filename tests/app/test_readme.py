@@ -44,7 +44,9 @@ def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_
     assert named <= serve_flags
     assert serve_flags - named - {"--enable-prefix-caching"} == set()
     assert set(commands["models"].commands) == {"list", "pull", "rm"}
-    assert set(commands["config"].commands) == {"path"}
+    assert set(commands["config"].commands) == {"path", "show", "diff"}
+    for name in ("doctor", "rollback", "check"):
+        assert name in commands and f"`pagedchat {name}`" in README
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the README names Linux's folders")

@@ -1,0 +1,63 @@
+"""How ``pagedchat check`` tells its list."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from ..terminal import say
+from .options import AsJson, serve_flags
+
+if TYPE_CHECKING:
+    from .check import Checklist
+
+DAY, HOUR, MINUTE = 86_400, 3_600, 60
+
+
+def check(context: typer.Context, as_json: AsJson = False) -> None:
+    """Go through the launch checklist: load model, load tests, configuration, monitoring.
+
+    Each line is pass, fail or not measured, with the evidence and its age; what was measured with another
+    configuration, model or version is stale. serve's flags may follow. Ends with 1 on a fail, or where a part has
+    nothing measured.
+    """
+    from ..settings import load_configuration
+    from .check import check_everything
+
+    found = check_everything(load_configuration(serve_flags(context)))
+    if as_json:
+        told = {"ready": not found.why_not, "why_not": found.why_not, "lines": [asdict(one) for one in found.lines]}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(text_lines(found)))
+    if found.why_not:
+        say(f"pagedchat: {found.why_not}", sys.stderr)
+    raise typer.Exit(1 if found.why_not else 0)
+
+
+def text_lines(found: Checklist) -> list[str]:
+    """The list for a terminal, a heading for each part."""
+    told: list[str] = []
+    part = ""
+    for line in found.lines:
+        if line.part != part:
+            part = line.part
+            told += ["", part.capitalize()] if told else [part.capitalize()]
+        evidence = f"  [{line.evidence}, {age(line.age_s)}]" if line.evidence else ""
+        told.append(f"  {line.state:<13} {line.title}: {line.reason}{evidence}")
+    return told
+
+
+def age(seconds: float | None) -> str:
+    """An age in its largest whole unit."""
+    if seconds is None:
+        return "of unknown age"
+    for size, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}{'s' if count > 1 else ''} old"
+    return "just now"
