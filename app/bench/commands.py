@@ -11,6 +11,7 @@ from .http_commands import branch, chat, decode, prefill
 from .quality_command import quality
 from .regress_command import regress
 from .scheduling_command import scheduling
+from .serve_command import serve
 
 bench_cli = typer.Typer(help="Measure this installation.", rich_markup_mode=None)
 for _name, _command in {
@@ -18,6 +19,7 @@ for _name, _command in {
     "prefill": prefill,
     "chat": chat,
     "branch": branch,
+    "serve": serve,
     "regress": regress,
     "quality": quality,
     "scheduling": scheduling,
