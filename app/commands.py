@@ -18,6 +18,7 @@ from .bench.commands import bench_cli
 from .end_signals import on_end_signals
 from .operate.commands import add_commands
 from .terminal import say
+from .watch.commands import alerts_cli
 
 OWN_OPTIONS = ("--help", "-h", "--version")
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's UsageError; some releases of Typer carry their own click
@@ -35,6 +36,7 @@ config_cli = typer.Typer(help="Folders and settings.", rich_markup_mode=None)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(config_cli, name="config")
 cli.add_typer(bench_cli, name="bench")
+cli.add_typer(alerts_cli, name="alerts")
 add_commands(cli, config_cli)
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)]

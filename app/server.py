@@ -41,6 +41,7 @@ from .operate.known_good import KnownGoodStore
 from .operate.recovery import Recovery, Target, described, find_model, with_way_back
 from .settings import Configuration, Settings
 from .terminal import say
+from .watch.sampler import AlertWatch
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -154,6 +155,7 @@ class Server:
     Attributes:
         url: where the page is.
         client, service: the engine and the chats.
+        alerts: what is watched meanwhile.
     """
 
     def __init__(
@@ -179,6 +181,8 @@ class Server:
         trouble = model if isinstance(model, ModelFileError) else None
         target = Target(settings, None if isinstance(model, ModelFileError) else model)
         self.recovery = Recovery(self.client, configuration, models, target, self._start_again)
+        self.alerts = AlertWatch(self.client, settings, folders)
+        self._watching: asyncio.Task[None] | None = None
         self._models = models
         self._engine = self._engine_start(target, trouble)
         self._starting: asyncio.Task[None] | None = None
@@ -216,6 +220,7 @@ class Server:
         assert self._starting is not None
         await self._engine.cancel(self._starting)
         self._engine = self._engine_start(target)
+        self.alerts.settings = target.settings
         self._engine.page_is_up()
         self._starting = asyncio.create_task(_stays_up(self._engine, self.client))
 
@@ -223,7 +228,7 @@ class Server:
         await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
         gc.disable()  # until the page is there: it would walk ever more modules and find nothing to free
         create_app = await in_thread(_load_page)
-        self._app = create_app(self._settings, self.client, self.service, self.recovery)
+        self._app = create_app(self._settings, self.client, self.service, self.recovery, self.alerts)
         gc.freeze()
         gc.enable()
         config = uvicorn.Config(
@@ -243,12 +248,15 @@ class Server:
             answering.result()
             say(f"pagedchat is ready at {self.url}", sys.stdout)
             self._engine.page_is_up()
+            self._watching = asyncio.create_task(self.alerts.run())
             if not self._settings.no_browser and browser.has_browser():
                 browser.open_page(self.url)
         await serving
 
     async def _close(self, page: asyncio.Task[None]) -> None:
         """Save running replies, close sockets, end the engine, in this order."""
+        if self._watching is not None:
+            self._watching.cancel()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.service.close(), SAVE_S)
         closing_engine = asyncio.create_task(self.client.close())
@@ -259,6 +267,8 @@ class Server:
             self._web.should_exit = True
             await asyncio.wait({page}, timeout=STOP_S)
         await closing_engine
+        if self._watching is not None:
+            await asyncio.wait({self._watching})
 
 
 def _watch_signals(stop: asyncio.Event) -> None:

@@ -18,17 +18,24 @@ from .operate.recovery import Recovery
 from .ports import page_url
 from .security import OnlyOurPage, allowed_hosts
 from .settings import Settings
+from .watch.alerts_api import alerts_router
 from .watch.metrics import metrics_router
+from .watch.sampler import AlertWatch
 
 
 def create_app(
-    settings: Settings, client: EngineClient, service: ChatService, recovery: Recovery | None = None
+    settings: Settings,
+    client: EngineClient,
+    service: ChatService,
+    recovery: Recovery | None = None,
+    alerts: AlertWatch | None = None,
 ) -> FastAPI:
     """Compose the application. Importing this module loads Gradio, which takes seconds.
 
     Args:
         settings: ``port`` is the port that is really bound.
         recovery: the way back to a known good configuration; without it none is offered.
+        alerts: what warns; without it there are no alerts.
 
     Returns:
         The application; answers that would go on for ever end when ``state.shutting_down`` is set.
@@ -44,5 +51,7 @@ def create_app(
     app.include_router(kv_router(client, service.branch_tokens))
     if recovery is not None:
         app.include_router(operate_router(recovery))
-    app.include_router(ui_router(service, client, recovery))
+    if alerts is not None:
+        app.include_router(alerts_router(alerts))
+    app.include_router(ui_router(service, client, recovery, alerts))
     return mount_page(app)

@@ -9,7 +9,7 @@ from typing import Any
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.checks import check_id
-from .connection import Connection, status_view
+from .connection import Connection, alerts_view, status_view
 from .views import View
 
 PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
@@ -61,6 +61,7 @@ async def hello(connection: Connection, frame: View) -> View:
         "version": __version__,
         "sessions": sessions,
         "status": status_view(hub),
+        "alerts": alerts_view(hub),
         "session": wanted if wanted in known else None,
         "asked_for_missing": bool(frame.get("session")) and frame.get("session") not in known,
     }
@@ -146,6 +147,12 @@ async def rollback(connection: Connection, frame: View) -> str:
     if connection.hub.recovery is None:
         raise RequestError("This server knows no configuration to go back to.")
     return await connection.hub.recovery.rollback()
+
+
+@call
+async def alerts(connection: Connection, frame: View) -> View | None:
+    """All rules as of now: what is quiet changes without a word."""
+    return alerts_view(connection.hub)
 
 
 @call

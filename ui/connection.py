@@ -48,7 +48,7 @@ class Connection:
         self._forget()
 
     def _forget(self) -> None:
-        self._status = self._path = self._snapshot = self._table = self._hold_events = False
+        self._status = self._alerts = self._path = self._snapshot = self._table = self._hold_events = False
         self._sessions: dict[str, View] = {}
         self._ripe: asyncio.TimerHandle | None = None
         self._replies: set[str] = set()
@@ -62,6 +62,11 @@ class Connection:
     def note_status(self) -> None:
         """The engine's state has changed."""
         self._status = True
+        self._wake.set()
+
+    def note_alerts(self) -> None:
+        """A rule says something else than before."""
+        self._alerts = True
         self._wake.set()
 
     def note_session(self, session: View) -> None:
@@ -187,6 +192,9 @@ class Connection:
         if self._status:
             self._status = False
             self._put({"ev": "status", "status": status_view(self.hub)})
+        if self._alerts:
+            self._alerts = False
+            self._put({"ev": "alerts", "alerts": alerts_view(self.hub)})
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             self._put({"ev": "session", "session": session})
@@ -314,3 +322,8 @@ def status_view(hub: Hub) -> View:
     status = hub.client.status
     view = {"state": status.state, "progress": status.progress, "message": status.message, "info": status.info}
     return {**view, "configuration": hub.recovery.view()} if hub.recovery else view
+
+
+def alerts_view(hub: Hub) -> View | None:
+    """What is watched and what warns, for the page; None where nothing is watched."""
+    return hub.alerts.view() if hub.alerts else None

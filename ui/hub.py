@@ -28,6 +28,7 @@ class Page(Panel, Protocol):
     """What the hub tells an open page."""
 
     def note_status(self) -> None: ...
+    def note_alerts(self) -> None: ...
     def note_session(self, session: View) -> None: ...
     def note_path(self) -> None: ...
     def note_lost(self, message_id: str) -> None: ...
@@ -41,14 +42,15 @@ class Hub:
 
     Attributes:
         service, client: the chat service and the engine client.
-        recovery: see ``ui_router``.
+        recovery, alerts: see ``ui_router``.
         kv: KV events and counters for the panels.
     """
 
-    def __init__(self, service: Any, client: Any, recovery: Any = None) -> None:
+    def __init__(self, service: Any, client: Any, recovery: Any = None, alerts: Any = None) -> None:
         self.service = service
         self.client = client
         self.recovery = recovery
+        self.alerts = alerts
         if recovery is not None:
             recovery.watch(lambda: self._on_status(client.status))
         self.kv = KvFeed(client, service)
@@ -71,6 +73,8 @@ class Hub:
                 self.service.subscribe(self._on_event),
                 self.client.watch_status(self._on_status),
             ]
+            if self.alerts is not None:
+                self._unsubscribe.append(self.alerts.watch(self._on_alerts))
 
     def leave(self, connection: Page) -> None:
         """A page has gone."""
@@ -123,6 +127,10 @@ class Hub:
     def _on_status(self, status: EngineStatus) -> None:
         for connection in self._connections:
             connection.note_status()
+
+    def _on_alerts(self) -> None:
+        for connection in self._connections:
+            connection.note_alerts()
 
     def _on_event(self, event: View) -> None:
         kind = event["type"]

@@ -29,9 +29,20 @@ FONT_FILES = (
 )
 WHOLE_FONT_BYTES = 30_000
 """Gradio brings some of its fonts with a few letters only; such a one is not used."""
-STYLES = ("tokens.css", "shell.css", "sidebar.css", "chat.css", "code.css", "composer.css", "panel.css", "settings.css")
+STYLES = (
+    "tokens.css",
+    "shell.css",
+    "sidebar.css",
+    "chat.css",
+    "code.css",
+    "composer.css",
+    "panel.css",
+    "alerts.css",
+    "settings.css",
+)
 QUEUE_REST_S = 5.0
 
+ENGINE_FACTS = '<p class="set-engine"></p><details class="set-alerts" hidden></details>'
 START = "import('/ui/static/main.js').then((main) => main.start(() => trigger('fill')));"
 ASK_VALUES = "() => window.pagedchat.settingsValues()"
 FILLED = "() => { window.pagedchat.settingsFilled(); return []; }"
@@ -79,7 +90,7 @@ def _settings_fields() -> list[Any]:
     with gr.Row():
         limit = gr.Number(label="Reply limit", info="Tokens until Continue is offered.", minimum=1, precision=0)
         seed = gr.Number(label="Seed", info="Fixed: the same reply again. Empty: a new one each time.", precision=0)
-    gr.HTML(value="", html_template='<p class="set-engine"></p>', apply_default_css=False)
+    gr.HTML(value="", html_template=ENGINE_FACTS, apply_default_css=False)
     return [system, temperature, top_p, top_k, min_p, limit, seed]
 
 

@@ -22,15 +22,16 @@ MOST_CALLS = 32
 GOING_AWAY = 1001
 
 
-def ui_router(service: Any, client: Any, recovery: Any = None) -> APIRouter:
+def ui_router(service: Any, client: Any, recovery: Any = None, alerts: Any = None) -> APIRouter:
     """Routes under ``/ui``.
 
     Args:
         service: the chat service.
         client: the engine client.
         recovery: knows whether the configuration answers, and the way back; None where there is none.
+        alerts: tells what warns (``view``, ``watch``); None where nothing is watched.
     """
-    router, hub = APIRouter(), Hub(service, client, recovery)
+    router, hub = APIRouter(), Hub(service, client, recovery, alerts)
     files = StaticFiles(directory=STATIC)
 
     @router.get("/ui/static/{name}", include_in_schema=False)

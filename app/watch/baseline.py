@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DAYS = 7
 LEAST_REPLIES = 50
 """So many replies must have been measured before a baseline counts."""
-INFO_FACTS = ("device", "dtype", "kernels")
+INFO_FACTS = ("device", "dtype", "kernels", "threads")
 SETTING_FACTS = (
     "block_size",
     "num_blocks",
@@ -64,15 +64,15 @@ def baseline_key(info: Mapping[str, Any], settings: Settings) -> BaselineKey:
     """The key of an engine that says ``info`` of itself and was asked for ``settings``."""
     facts = {name: info.get(name) for name in INFO_FACTS}
     facts |= {name: getattr(settings, name) for name in SETTING_FACTS}
-    return BaselineKey(str(info.get("fingerprint", "")), str(info.get("model", "")), {**facts, **_machine()})
+    facts["processor"] = _processor()
+    return BaselineKey(str(info.get("fingerprint", "")), str(info.get("model", "")), facts)
 
 
 @lru_cache(maxsize=1)
-def _machine() -> dict[str, Any]:
+def _processor() -> str:
     from ..operate.snapshot import machine_facts
 
-    found = machine_facts()
-    return {name: found.get(name) for name in ("processor", "usable_cores")}
+    return machine_facts()["processor"]
 
 
 @dataclass
@@ -165,14 +165,14 @@ def baseline_of(record: Record | None, today: date) -> Baseline:
         return Baseline("No baseline yet: nothing was measured with this model and configuration before today.")
     week, bench = record.week(today), record.bench
     days = Baseline(
-        f"The seven days before {today} ({week.replies('ttft'):,} replies) with {record.key.words}.",
+        f"Baseline: the seven days before {today} ({week.replies('ttft'):,} replies) with {record.key.words}.",
         week.p95("ttft"),
         week.p95("tpot"),
         week.hit_rate,
     )
     enough = days.ttft_p95_s is not None
     if bench is not None and (not enough or bench.saved > today - timedelta(DAYS)):
-        words = f"`pagedchat bench serve` of {bench.saved} with {record.key.words}."
+        words = f"Baseline: `pagedchat bench serve` of {bench.saved} with {record.key.words}."
         return Baseline(words, bench.ttft_p95_s, bench.tpot_p95_s, bench.hit_rate)
     if enough:
         return days

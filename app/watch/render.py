@@ -28,7 +28,7 @@ def render_rules(rules: Sequence[Rule], baseline: Baseline) -> str:
 
 def _heading(rules: Sequence[Rule], baseline: Baseline) -> list[str]:
     missing = [rule.name for rule in rules if rule.threshold is None]
-    lines = ["Alerts of pagedchat, written by `pagedchat alerts render`.", f"Baseline: {baseline.words}"]
+    lines = ["Alerts of pagedchat, written by `pagedchat alerts render`.", baseline.words]
     return [*lines, f"No baseline for {', '.join(missing)}: they judge nothing yet."] if missing else lines
 
 

@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 
 import uvicorn
 
+from pagedchat.app.folders import find_folders
 from pagedchat.app.settings import Settings
+from pagedchat.app.watch.sampler import AlertWatch
 from pagedchat.sessions.chat_service import ChatService
 from pagedchat.sessions.store import SessionStore
 from support.paged_client import PagedFakeClient
@@ -30,6 +32,7 @@ class PageServer:
     Attributes:
         url: where the page is.
         client: the scripted engine; change it from the test through ``do``.
+        alerts: the watch; it takes a sample when a test says so, on a clock (``alert_time``) that the test sets.
     """
 
     def __init__(self, folder: Path, client: PagedFakeClient, port: int = 0) -> None:
@@ -64,6 +67,13 @@ class PageServer:
 
         return self.do(run())
 
+    def sample_alerts(self, minutes: float, **gauges: float) -> None:
+        """Scrapes every 15 s for so many minutes, in no time, with these gauges."""
+        self.client.metrics_told = {"gauges": gauges}
+        for _ in range(round(minutes * 4)):
+            self.alert_time += 15.0
+            self.do(self.alerts.sample())
+
     def _stop(self) -> None:
         self._web.config.app.state.shutting_down.set()  # type: ignore[attr-defined]
         self._web.should_exit = True
@@ -73,7 +83,10 @@ class PageServer:
 
         self.loop = asyncio.get_running_loop()
         self.service = ChatService(SessionStore(self.folder / "sessions.db"), self.client)
-        app = create_app(Settings(port=self.port), self.client, self.service)  # type: ignore[arg-type]
+        settings = Settings(port=self.port)
+        self.alert_time = 0.0
+        self.alerts = AlertWatch(self.client, settings, find_folders(self.folder), now=lambda: self.alert_time)
+        app = create_app(settings, self.client, self.service, alerts=self.alerts)  # type: ignore[arg-type]
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         self._web = uvicorn.Server(config)
         self._web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

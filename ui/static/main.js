@@ -1,5 +1,6 @@
 // Puts the parts together: what the server says goes to the part that shows it, what the reader does goes to the server.
 
+import { Alerts } from "./alerts.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
@@ -47,6 +48,7 @@ class Page {
       fill: fillSettings, closed: () => this.composer.focus(), save: (session, change) => this.saveSettings(session, change),
     });
     this.#top();
+    this.alerts = new Alerts();
     this.#listen();
     this.layout.start();
   }
@@ -83,6 +85,7 @@ class Page {
     socket.on("open", (hello) => this.connected(hello));
     socket.on("lost", () => this.disconnected());
     socket.on("status", ({ status }) => this.setStatus(status));
+    socket.on("alerts", ({ alerts }) => this.alerts.take(alerts));
     socket.on("session", ({ session }) => this.takeSession(session));
     socket.on("path", (frame) => this.showPath(frame));
     socket.on("message", ({ session, message }) => {
@@ -110,6 +113,7 @@ class Page {
     document.documentElement.dataset.connection = "open";
     this.sidebar.load(hello.sessions);
     this.setStatus(hello.status);
+    this.alerts.take(hello.alerts);
     if (hello.asked_for_missing) toast("That chat does not exist any more.");
     await this.show(hello.session, { push: false });
     this.panel.connected();
@@ -334,6 +338,7 @@ class Page {
       if (this.current === null) await this.create();
       if (!this.session) return;
       this.settings.show(this.session, this.info);
+      this.alerts.take(await this.socket.call("alerts"));
     } catch (error) {
       complain(error);
     }

@@ -1,0 +1,108 @@
+"""``pagedchat alerts``: the rules for Prometheus, and what the running server says of them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from ...engine.errors import PagedChatError
+
+if TYPE_CHECKING:
+    from ..folders import Folders
+    from .baseline import Baseline
+
+ANSWER_S = 5.0
+
+alerts_cli = typer.Typer(help="What the running server warns of, and the rules for Prometheus.", rich_markup_mode=None)
+
+DataDir = Annotated[Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@alerts_cli.command("list")
+def list_alerts(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the alerts of the server that runs: its state, since when, and why."""
+    from ..settings import load_settings
+
+    folders = load_settings({"data_dir": data_dir})[1]
+    answer = _ask_server(folders)
+    if answer is None:
+        raise PagedChatError(f"No pagedchat runs on the data folder {folders.data}; start it, then ask again.")
+    if as_json:
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        return
+    print(answer["baseline"]["words"])
+    for alert in answer["alerts"]:
+        since = f" since {datetime.fromtimestamp(alert['since']):%H:%M:%S}" if alert["since"] else ""
+        print(f"{alert['state']:<11}  {alert['name']:<22}  {alert['title']}{since}: {alert['sentence']}")
+
+
+@alerts_cli.command("render")
+def render(
+    output: Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write the rules for Prometheus, with the baseline of what runs (or ran last) on this machine."""
+    from ..settings import load_settings
+    from .render import render_rules
+    from .rules import rules_for
+
+    settings, folders = load_settings({"data_dir": data_dir})
+    baseline = _baseline(folders)
+    text = render_rules(rules_for(settings, baseline), baseline)
+    if output is None:
+        print(text, end="")
+        return
+    _write(output, text)
+    print(output)
+
+
+def _baseline(folders: Folders) -> Baseline:
+    """Of the configuration that runs on the data folder, else of the one that was measured last."""
+    from .baseline import baseline_of, utc_today
+    from .baseline_file import BaselineFile
+
+    records = BaselineFile(folders.state).read()
+    answer = _ask_server(folders)
+    if answer is not None and answer["baseline"]["key"]:
+        return baseline_of(records.get(answer["baseline"]["key"]["id"]), utc_today())
+    newest = max(records.values(), key=lambda record: record.last_used, default=None)
+    return baseline_of(newest, utc_today())
+
+
+def _ask_server(folders: Folders) -> dict[str, Any] | None:
+    """What the server of the data folder says; None if none answers."""
+    from ..instance import read_note
+
+    server = read_note(folders.data)
+    if server is None:
+        return None
+    connection = http.client.HTTPConnection(urlsplit(server.url).hostname or "", server.port, timeout=ANSWER_S)
+    try:
+        connection.request("GET", "/api/alerts")
+        answer = json.loads(connection.getresponse().read())
+        return answer if isinstance(answer, dict) and "alerts" in answer else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def _write(output: Path, text: str) -> None:
+    from ..folders import reason_of
+
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, output)
+    except OSError as error:
+        raise PagedChatError(f"{output} cannot be written ({reason_of(error)}); name another --output.") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,75 @@
+// What warns: a strip over the KV panel while something does, and all rules in the settings. Shapes and words tell the
+// states apart, colour only helps: a triangle for what is told, a ring for what is being watched.
+
+import { byId, h, icon } from "./dom.js";
+import { plural } from "./format.js";
+
+const NO_BASELINE = "no baseline";
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+
+export class Alerts {
+  constructor() {
+    this.element = h("ul.alerts", { "aria-label": "Alerts", role: "status", "data-testid": "alerts", hidden: true });
+    byId("pc-kv").querySelector("h2").after(this.element);
+    this.mark = h("i.mark", { hidden: true });
+    byId("pc-blocks").append(this.mark);
+    this.view = null;
+  }
+
+  /** `view` is that of the server's watch, or null where nothing is watched. */
+  take(view) {
+    this.view = view;
+    const loud = this.#of("firing").concat(this.#of("pending"));
+    const key = JSON.stringify(loud.map(({ name, state, since, sentence }) => [name, state, since, sentence]));
+    if (key !== this.key) {
+      this.key = key;
+      this.element.hidden = !loud.length;
+      this.element.replaceChildren(...loud.map(row));
+    }
+    this.#markButton(this.#of("firing").length);
+    this.describe();
+  }
+
+  /** All rules, for the settings; nothing is said of a server that watches nothing. */
+  describe() {
+    const place = document.querySelector("#pc-settings .set-alerts");
+    if (!place) return;
+    place.hidden = !this.view;
+    if (!this.view) return;
+    const { alerts, baseline } = this.view;
+    const list = h("ul", {}, ...alerts.map(({ name, title, state, sentence }) =>
+      h("li", { "data-alert": name, "data-state": state }, h("b", {}, state), ` ${title}? ${sentence}`)));
+    const open = place.open;
+    place.replaceChildren(h("summary", {}, `Alerts: ${this.#summary()}.`), list, h("p", {}, baseline.words));
+    place.open = open;
+  }
+
+  #summary() {
+    const firing = this.#of("firing").length;
+    const missing = this.#of(NO_BASELINE).length;
+    const told = firing ? plural(firing, "warning") : "nothing to tell";
+    return missing ? `${told}, ${plural(missing, "rule")} without a baseline` : told;
+  }
+
+  #of(state) {
+    return (this.view?.alerts ?? []).filter((alert) => alert.state === state);
+  }
+
+  /** With the panel closed, the button that opens it shows that there is something to read. */
+  #markButton(firing) {
+    const button = byId("pc-blocks");
+    this.mark.hidden = !firing;
+    button.title = firing ? `KV blocks: ${plural(firing, "alert")}` : "KV blocks";
+    if (firing) button.setAttribute("aria-label", `Blocks, ${plural(firing, "alert")}`);
+    else button.removeAttribute("aria-label");
+  }
+}
+
+function row({ name, title, state, since, sentence }) {
+  const firing = state === "firing";
+  return h(`li.${state}`, { "data-alert": name },
+    firing ? icon("warn") : h("i.ring", { "aria-hidden": "true" }),
+    h("div", {},
+      h("b", {}, title), h("small", {}, `${firing ? "since" : "watched since"} ${clock.format(since * 1_000)}`),
+      h("p", {}, sentence)));
+}
