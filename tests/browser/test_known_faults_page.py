@@ -61,7 +61,9 @@ def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
 def test_the_settings_say_how_many_replies_run_at_once_and_on_what(chat: PageDriver, server: PageServer) -> None:
     words = open_settings(chat).locator(".set-engine")
     expect(words).to_contain_text("32 replies at once")
-    expect(words).to_contain_text("2,048 tokens")
+    expect(words).to_contain_text("context of 2,048 tokens")
+    expect(words).to_contain_text("KV cache of 800 blocks, 12,800 tokens, 1 MiB")
+    expect(words).to_contain_text("2 threads")
     expect(words).to_contain_text("float32 on cpu, reference kernels: a test")
 
 

@@ -1,7 +1,7 @@
 // The settings of the open chat. The widgets are Gradio's; this fills them, reads them and shows them as a dialog.
 
 import { byId, debounced, icon } from "./dom.js";
-import { count } from "./format.js";
+import { bytes, count } from "./format.js";
 
 const FIELDS = ["system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
 const LABELS = {
@@ -61,10 +61,13 @@ export class Settings {
 
   /** What holds for all chats and is chosen when the server starts. */
   #showEngine() {
-    const { max_num_seqs, max_model_len, device, dtype, kernels, reason } = this.info;
+    const { max_num_seqs, max_model_len, device, dtype, kernels, reason, threads } = this.info;
+    const { num_blocks, block_size, kv_bytes } = this.info;
     const facts = [
       max_num_seqs && `${count(max_num_seqs)} replies at once, more wait their turn`,
       max_model_len && `context of ${count(max_model_len)} tokens`,
+      kv_bytes && `KV cache of ${count(num_blocks)} blocks, ${count(num_blocks * block_size)} tokens, ${bytes(kv_bytes)}`,
+      threads && `${count(threads)} ${threads === 1 ? "thread" : "threads"}`,
       kernels && `${dtype} on ${device}, ${kernels} kernels${reason ? `: ${reason}` : ""}`,
     ].filter(Boolean);
     this.element.querySelector(".set-engine").textContent = facts.length ? `Engine: ${facts.join("; ")}.` : "";
