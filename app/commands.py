@@ -17,6 +17,7 @@ from ..engine.errors import PagedChatError
 from .bench.commands import bench_cli
 from .end_signals import on_end_signals
 from .operate.commands import add_commands
+from .sessions_command import sessions_cli
 from .terminal import say
 from .watch.commands import alerts_cli
 
@@ -36,6 +37,7 @@ config_cli = typer.Typer(help="Folders and settings.", rich_markup_mode=None)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(config_cli, name="config")
 cli.add_typer(bench_cli, name="bench")
+cli.add_typer(sessions_cli, name="sessions")
 cli.add_typer(alerts_cli, name="alerts")
 add_commands(cli, config_cli)
 
@@ -183,7 +185,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
     try:
         status = cli(args=with_default_command(list(arguments)), prog_name="pagedchat", standalone_mode=False)
     except USAGE_ERROR as error:
-        leave(_complain(f"{error.format_message().rstrip('.')}; `pagedchat --help` shows the usage.", 2))
+        leave(_complain(usage_sentence(error), 2))
     except PagedChatError as error:
         leave(_complain(str(error), 1))
     except (KeyboardInterrupt, typer.Abort):
@@ -196,6 +198,16 @@ def with_default_command(arguments: list[str]) -> list[str]:
     if arguments and (arguments[0] in OWN_OPTIONS or not arguments[0].startswith("-")):
         return arguments
     return ["serve", *arguments]
+
+
+def usage_sentence(error: Any) -> str:
+    """What is wrong with a command line; a group without a command is told its commands."""
+    message = error.format_message().rstrip(".")
+    names = list(getattr(getattr(error.ctx, "command", None), "commands", {})) if error.ctx else []
+    if message == "Missing command" and names:
+        listed = ", ".join(names[:-1]) + (" or " if names[:-1] else "") + names[-1]
+        return f"`{error.ctx.command_path}` needs a command: {listed}; `{error.ctx.command_path} --help` explains them."
+    return f"{message}; `pagedchat --help` shows the usage."
 
 
 def leave(status: int) -> NoReturn:

@@ -33,7 +33,7 @@ tr:last-child td { border-bottom: 0; } th { font-weight: 600; color: var(--soft)
 figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem; }
 figure h3 { font-size: .95rem; margin: 0 0 .4rem; }
 svg.plot { width: 100%; height: auto; display: block; }
-.plot text { font: 12px system-ui, sans-serif; fill: var(--soft); }
+.plot text { font: 14px system-ui, sans-serif; fill: var(--soft); }
 .plot .grid { stroke: var(--line); } .plot path, .key path { fill: none; stroke-width: 2; }
 .plot .grid { stroke-width: 1; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: .4rem 0 0; padding: 0;

@@ -9,13 +9,13 @@ from typing import Any
 
 from .report import Plot, cell_text
 
-WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 14, 46
+WIDTH, HEIGHT = 540, 280
+LEFT, RIGHT, TOP, BOTTOM = 66, 14, 14, 48
 COLOURS = 8
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 TICKS = 5
-SPREAD = 60
-"""A first and last x this many times apart are drawn on a logarithmic axis."""
+FEW, SPREAD = 8, 60
+"""A few x whose first and last are so many times apart are drawn on a logarithmic axis, each with its number."""
 
 
 def svg_plot(plot: Plot) -> str:
@@ -103,7 +103,7 @@ def _short(name: str, room: float) -> str:
 
 def _x_axis(xs: Sequence[float]):
     """Place on the page of an x: even, or by its logarithm when the values are far apart."""
-    logarithmic = xs[0] > 0 and len(xs) > 2 and xs[-1] / xs[0] >= SPREAD
+    logarithmic = xs[0] > 0 and 2 < len(xs) <= FEW and xs[-1] / xs[0] >= SPREAD
     low, high = (math.log(xs[0]), math.log(xs[-1])) if logarithmic else (xs[0], xs[-1])
     room = WIDTH - LEFT - RIGHT - 24
 
@@ -116,7 +116,7 @@ def _x_axis(xs: Sequence[float]):
 
 def _x_ticks(xs: Sequence[float]) -> list[float]:
     """The values themselves where they are few, else about seven even ones."""
-    if len(xs) <= 8:
+    if len(xs) <= FEW:
         return list(xs)
     step = nice_ticks(xs[-1] - xs[0])[1]
     first = math.ceil(xs[0] / step)

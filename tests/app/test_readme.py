@@ -45,6 +45,9 @@ def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_
     assert serve_flags - named - {"--enable-prefix-caching"} == set()
     assert set(commands["models"].commands) == {"list", "pull", "rm"}
     assert set(commands["config"].commands) == {"path", "show", "diff"}
+    assert set(commands["sessions"].commands) == {"stats"} and "`pagedchat sessions stats`" in README
+    for name in ("decode", "prefill", "chat", "branch", "serve", "regress", "quality", "scheduling"):
+        assert name in commands["bench"].commands and f"`pagedchat bench {name}`" in README
     for name in ("doctor", "rollback", "check"):
         assert name in commands and f"`pagedchat {name}`" in README
 
