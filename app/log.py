@@ -1,4 +1,7 @@
-"""The program's log: one rotating file in UTC. Texts of chats are never written to it."""
+"""The program's log: one rotating file in UTC. Texts of chats are never written to it.
+
+An error is told with its place and kind; its own words only where they cannot quote anything (`engine.fault_text`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import logging
 import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
+
+from ..engine.fault_text import fault_text
 
 LOG_BYTES = 1 << 20
 LOG_FILES = 3
@@ -26,10 +32,27 @@ def start_log(logs: Path) -> None:
         )
     except OSError:
         handler = logging.NullHandler()
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
+    handler.setFormatter(WordlessFormatter())
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     for noisy in ("httpx", "httpcore", "asyncio", "websockets"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class WordlessFormatter(logging.Formatter):
+    """Lines in UTC; errors without words that could quote a text."""
+
+    converter = time.gmtime
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """See `logging`. asyncio's further lines describe tasks with their errors, words included."""
+        if record.name == "asyncio":
+            record.message = record.message.partition("\n")[0]
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        """See `logging`."""
+        return fault_text(ei[1]) if ei[1] is not None else ""

@@ -55,7 +55,7 @@ class OnlyOurPage:
         if refusal is None:
             await self._app(scope, receive, _with_policy(send, headers["host"]))
             return
-        log.warning("refused %s %s: %s", scope.get("method", "WebSocket"), scope["path"], refusal)
+        log.warning("refused %s %s: %s", scope.get("method", "WebSocket"), _area(scope["path"]), refusal)
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
         else:
@@ -94,6 +94,11 @@ def _with_policy(send: Send, host: str) -> Send:
         await send(message)
 
     return send_with_policy
+
+
+def _area(path: str) -> str:
+    """The beginning of a path: what comes later may be a name that a user gave."""
+    return "/".join(path.split("/")[:3])[:60]
 
 
 def _has_port(name: str) -> bool:

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from .child_log import ChildLog
 from .child_process import ChildProcess
 from .client_metrics import ClientMetrics
 from .config import EngineConfig
@@ -20,7 +21,6 @@ from .watchdog import Watchdog
 
 DEATHS_WHILE_LOADING = 3
 RESTART_DELAY_S = 0.2
-LOG_BYTES = 5 << 20
 QUIET_S = 5.0
 
 
@@ -58,7 +58,7 @@ class EngineSupervisor:
         self.last_seq = -1
         self._command = command
         self._env = dict(env)
-        self._log_path = log_path
+        self._log = ChildLog(log_path) if log_path else None
         self._on_message = on_message
         self._on_down = on_down
         self._owes = owes
@@ -152,7 +152,7 @@ class EngineSupervisor:
         self._watchdog = Watchdog(config.hang_timeout_s, self._owes, lambda seconds: self._hangs(child, seconds))
         with contextlib.ExitStack() as stack:
             try:
-                log = stack.enter_context(_open_log(self._log_path)) if self._log_path else None
+                log = stack.enter_context(self._log.open()) if self._log else None
                 command = [sys.executable, "-P", *self._command]
                 await child.spawn(command, env={**os.environ, **self._env}, stderr=log)
             except OSError as error:
@@ -214,6 +214,8 @@ class EngineSupervisor:
         self._quiet_until = time.monotonic() + QUIET_S + allowance_s
         if self._watchdog is not None:
             self._watchdog.heard(allowance_s)
+        if self._log is not None:
+            self._log.look()
         if kind == "step":
             return
         if kind == "status":
@@ -241,10 +243,3 @@ def add_watcher(watchers: list[Any], callback: Any) -> Callable[[], None]:
             watchers.remove(callback)
 
     return remove
-
-
-def _open_log(path: Path) -> IO[bytes]:
-    """Append to the log; start it anew when it has grown large."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.exists() and path.stat().st_size > LOG_BYTES
-    return path.open("wb" if fresh else "ab")

@@ -27,6 +27,7 @@ from ..kernels.cpu.threads import default_threads, limit_libraries
 from . import wire
 from .config import EngineConfig
 from .errors import EngineError, PagedChatError, is_out_of_memory
+from .fault_text import print_fault, print_faults_without_words
 from .worker_loop import WorkerLoop
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
@@ -61,10 +62,11 @@ def main(arguments: list[str] | None = None) -> None:
         os._exit(1)
     gc.freeze()  # what was loaded stays; no collection needs to walk it between two tokens
     gc.enable()
+    print_faults_without_words()  # from here on, errors may hold text of chats
     try:
         WorkerLoop(engine, commands, send, seq_base=start["seq_base"]).run()
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        print_fault(error)
     os._exit(1)
 
 

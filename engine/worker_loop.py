@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import queue
-import sys
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from typing import Any
 
 from . import wire
 from .errors import EngineError, PagedChatError, RequestError
+from .fault_text import print_fault
 from .generate_request import GenerateRequest, RequestStarted
 from .prompting import Prompting
 from .step_allowance import StepAllowance
@@ -207,7 +206,7 @@ class WorkerLoop:
 
     def _after_failed_step(self, error: Exception) -> list[RequestOutput]:
         """End what ran, so that the engine goes on with an empty table if it can."""
-        traceback.print_exception(error)
+        print_fault(error)
         self._failed_steps += 1
         reason = wire.error_to_wire(error)["text"]
         outputs = [RequestOutput(one, finish_reason="error", error=reason) for one in self.running]
@@ -255,4 +254,4 @@ class WorkerLoop:
 def _log(error: Exception) -> None:
     """Errors of ours are told to whoever asked; others are for the log."""
     if not isinstance(error, PagedChatError):
-        traceback.print_exception(error, file=sys.stderr)
+        print_fault(error)

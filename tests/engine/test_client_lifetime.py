@@ -264,14 +264,15 @@ def test_an_idle_engine_uses_no_processor_time() -> None:
     asyncio.run(test())
 
 
-def test_what_the_engine_prints_goes_to_the_log(tmp_path: Path) -> None:
+def test_what_the_engine_prints_goes_to_the_log_and_of_errors_their_place_but_not_their_words(tmp_path: Path) -> None:
     async def test() -> None:
         path = tmp_path / "logs" / "engine.log"
         async with running_client(log_path=path) as client:
             await answer(client, asked("raise"))
         log = path.read_text()
         assert "Printing while loading must not break the lines." in log
-        assert "a secret detail" in log
+        assert "scripted_engine.py" in log and "\nValueError\n" in log
+        assert "a secret detail" not in log.replace('raise ValueError("a secret detail")', "")
 
     asyncio.run(test())
 
