@@ -213,7 +213,11 @@ class Engine(EngineInspection):
         for one in plan:
             if one.request.num_output_tokens == 0 and one.request.num_to_compute == 0:
                 one.forks = self._fork(one.request)
-        return outputs + [self._advance(one) for one in self.sampler.sample(plan, logits)]
+        sampled = self.sampler.sample(plan, logits)
+        now, gaps = self._clock(), []
+        outputs += [self._advance(one, now, gaps) for one in sampled]
+        self.counters.note_tokens(gaps)
+        return outputs
 
     def _fork(self, source: Request) -> list[Request]:
         """The prompt of a first sample is computed: the others take its blocks, as far as there are seats."""
@@ -229,14 +233,14 @@ class Engine(EngineInspection):
             self.scheduler.add(request)
         return forks
 
-    def _advance(self, sampled: Sampled) -> RequestOutput:
+    def _advance(self, sampled: Sampled, now: float, gaps: list[float]) -> RequestOutput:
+        """Add a token to its reply; all tokens of a step come at once. Adds to ``gaps`` how long it was awaited."""
         request, token = sampled.request, sampled.token
         reply = self._replies[request.request_id]
         output = self._output(request)
         if token is None:
             output.error = sampled.error
             return self._finish(reply, output, "error", "not_a_number")
-        now = self._clock()
         if request.first_token_at is None:
             request.first_token_at = now
             request.metrics.ttft_s = now - request.arrival
@@ -245,7 +249,8 @@ class Engine(EngineInspection):
             output.metrics = request.metrics
             self._counters_of(request).note_first_token(request)
         else:
-            self.counters.note_token(now - request.first_token_at - request.metrics.decode_s)
+            gaps.append(now - request.last_token_at)
+        request.last_token_at = now
         request.token_ids.append(token)
         request.metrics.completion_tokens += 1
         request.metrics.decode_s = now - request.first_token_at

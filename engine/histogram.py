@@ -30,10 +30,10 @@ class Histogram:
         """Values observed."""
         return sum(self.counts)
 
-    def observe(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.sum += value * times
 
     def to_dict(self) -> dict[str, Any]:
         """Bounds, counts and sum as plain values."""

@@ -13,6 +13,7 @@ clock. The pool counts its blocks itself (see `block_history`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,10 +67,12 @@ class EngineMetrics:
         self.generation_tokens += 1
         self._histograms["time_to_first_token_seconds"].observe(request.metrics.ttft_s or 0.0)
 
-    def note_token(self, gap_s: float) -> None:
-        """A reply went on, so long after its last token."""
-        self.generation_tokens += 1
-        self._inter_token.observe(gap_s)
+    def note_tokens(self, gaps_s: Sequence[float]) -> None:
+        """Replies went on in a step, each so long after its last token; most of them equally long, so they are counted
+        together."""
+        self.generation_tokens += len(gaps_s)
+        for gap, times in Counter(gaps_s).items():
+            self._inter_token.observe(gap, times)
 
     def note_end(self, request: Request, reason: str, now: float, cause: str = "") -> None:
         """A reply ended, with ``cause`` for an error. Its timeline is complete."""

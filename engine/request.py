@@ -67,6 +67,7 @@ class Request:
         self.metrics = RequestMetrics()
         self.admitted_at: float | None = None
         self.first_token_at: float | None = None
+        self.last_token_at = 0.0
         self.last_step = -1
         self.pending_on: Request | None = None
         self.pending_tokens = 0

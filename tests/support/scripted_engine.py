@@ -210,7 +210,8 @@ class ScriptedEngine:
             metrics.ttft_s = metrics.prefill_s = now - request.arrival
             self.counters.note_first_token(request)
         else:
-            self.counters.note_token(now - request.first_token_at - metrics.decode_s)
+            self.counters.note_tokens([now - request.last_token_at])
+        request.last_token_at = now
         metrics.completion_tokens += 1
         metrics.decode_s = now - request.first_token_at
 
