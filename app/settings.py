@@ -78,7 +78,8 @@ def _empty_as_none(value: Any) -> Any:
 class Settings(BaseSettings):
     """What ``pagedchat serve`` runs with. Field names are the flags' names, and the keys of config.toml.
 
-    Engine fields mean what they mean in ``EngineConfig``. ``port`` is None when the user named none.
+    Engine fields mean what they mean in ``EngineConfig``. ``port`` is None when the user named none. Thresholds of
+    alerts (``alert_...``, see `watch.rules`) have no flags.
     """
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="forbid")
@@ -287,5 +288,6 @@ def _sentence(error: ValidationError, file: Path | None) -> str:
     if first["type"] == "extra_forbidden":
         return f"The config file {file} has a setting {name!r} that pagedchat does not know; remove or correct it."
     reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
-    flag = "--" + name.replace("_", "-")
-    return f"{flag} (or {ENV_PREFIX}{name.upper()}, or {name} in the config file) {reason}, not {first['input']!r}."
+    elsewhere = f"{ENV_PREFIX}{name.upper()}, or {name} in the config file"
+    named = elsewhere if name.startswith("alert_") else f"--{name.replace('_', '-')} (or {elsewhere})"
+    return f"{named} {reason}, not {first['input']!r}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from .evaluate import AlertState
-from .promql import duration
 from .rules import Rule
 
 
@@ -39,5 +38,5 @@ def sentence(rule: Rule, state: AlertState) -> str:
     side = {">": "above", "<": "below"}[rule.op]
     limit = rule.unit.text(rule.threshold)
     if state.state == "pending":
-        return f"{value}, {side} {limit}; told when it lasts {duration(rule.for_s)}."
-    return f"{value}; would be told {side} {limit}."
+        return f"Now {value}, the limit is {limit}; told when it lasts {rule.for_s // 60} minutes."
+    return f"Now {value}; told {side} {limit}."

@@ -12,6 +12,9 @@ import typer
 
 from pagedchat.app.commands import cli
 from pagedchat.app.folders import find_folders
+from pagedchat.app.settings import Settings
+from pagedchat.app.watch.baseline import LEAST_REPLIES, Baseline
+from pagedchat.app.watch.rules import rules_for
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -48,8 +51,21 @@ def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_
     assert set(commands["sessions"].commands) == {"stats"} and "`pagedchat sessions stats`" in README
     for name in ("decode", "prefill", "chat", "branch", "serve", "regress", "quality", "scheduling"):
         assert name in commands["bench"].commands and f"`pagedchat bench {name}`" in README
+    assert set(commands["alerts"].commands) == {"list", "render"}
+    assert "`pagedchat alerts list | render`" in README
     for name in ("doctor", "rollback", "check"):
         assert name in commands and f"`pagedchat {name}`" in README
+
+
+def test_the_alerts_of_the_readme_are_those_that_there_are_with_their_settings():
+    section = README[README.index("### Alerts") : README.index("### As a library")]
+    rules = rules_for(Settings(), Baseline("none"))
+
+    assert all(rule.name in section for rule in rules)
+    assert {name for name in re.findall(r"`(\w+)`", section) if name.startswith("alert_")} == {
+        name for name in Settings.model_fields if name.startswith("alert_")
+    }
+    assert f"once they have {LEAST_REPLIES} replies" in section
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the README names Linux's folders")

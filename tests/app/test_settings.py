@@ -43,6 +43,13 @@ def test_without_anything_the_port_is_not_named(data_dir):
     assert settings.engine_config("x.gguf").model == "x.gguf"
 
 
+def test_a_threshold_that_cannot_work_is_refused_without_naming_a_flag_that_is_not_there(data_dir):
+    write_config(data_dir, "alert_kv_usage = 90\n")
+
+    with pytest.raises(ConfigError, match=r"^PAGEDCHAT_ALERT_KV_USAGE, or alert_kv_usage in the config file .* not 90"):
+        load_settings({"data_dir": data_dir})
+
+
 def test_an_environment_variable_that_is_empty_counts_as_not_set(data_dir, monkeypatch):
     monkeypatch.setenv("PAGEDCHAT_PORT", "")
 

@@ -38,7 +38,7 @@ export class Alerts {
     if (!this.view) return;
     const { alerts, baseline } = this.view;
     const list = h("ul", {}, ...alerts.map(({ name, title, state, sentence }) =>
-      h("li", { "data-alert": name, "data-state": state }, h("b", {}, state), ` ${title}? ${sentence}`)));
+      h("li", { "data-alert": name, "data-state": state }, h("b", {}, state), ` ${title}${state === "firing" ? "." : "?"} ${unbroken(sentence)}`)));
     const open = place.open;
     place.replaceChildren(h("summary", {}, `Alerts: ${this.#summary()}.`), list, h("p", {}, baseline.words));
     place.open = open;
@@ -71,5 +71,10 @@ function row({ name, title, state, since, sentence }) {
     firing ? icon("warn") : h("i.ring", { "aria-hidden": "true" }),
     h("div", {},
       h("b", {}, title), h("small", {}, `${firing ? "since" : "watched since"} ${clock.format(since * 1_000)}`),
-      h("p", {}, sentence)));
+      h("p", {}, unbroken(sentence))));
+}
+
+/** No line ends between a number and its unit. */
+function unbroken(sentence) {
+  return sentence.replace(/(\d) (%|ms|s|minutes)(?!\w)/g, "$1\u00a0$2");
 }
