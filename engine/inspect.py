@@ -49,7 +49,7 @@ def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, 
 def idle_blocks(snapshot: dict[str, Any], most: int) -> list[dict[str, Any]]:
     """Blocks that are held long and reused little: rows of cached blocks that nobody uses, those first that have lived
     longest for each time they were used."""
-    rows = [row for row in snapshot["blocks"] if row["state"] == "cached" and row.get("born_s") is not None]
+    rows = [row for row in snapshot["blocks"] if row["state"] == "cached" and "born_s" in row]
     return sorted(rows, key=lambda row: row["born_s"] / (1 + row["reuses"]), reverse=True)[:most]
 
 
@@ -82,23 +82,18 @@ def branch_rows(
 
 
 def _block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], now: float) -> dict[str, Any]:
-    """A block of the snapshot; ``born_s`` and ``last_used_s`` are ages in seconds, None for a block without content."""
-    state, history = pool.state(block), pool.history
-    born_s = last_used_s = None
+    """A block of the snapshot. One that is not free has a history, too: ``born_s`` and ``last_used_s`` are ages in
+    seconds, the latter 0 while it is in use."""
+    state = pool.state(block)
+    count = pool.ref_counts[block]
+    row = {"id": block, "state": state, "ref_count": count, "num_tokens": num_tokens, "owners": owners}
     if state != "free":
-        born_s = round(now - history.born[block], 3)
-        last_used_s = round(now - history.last_used[block], 3) if state == "cached" else 0.0
-    return {
-        "id": block,
-        "state": state,
-        "ref_count": pool.ref_counts[block],
-        "num_tokens": num_tokens,
-        "owners": owners,
-        "born_s": born_s,
-        "last_used_s": last_used_s,
-        "reuses": 0 if born_s is None else history.reuses[block],
-        "pinned": block in pool.pinned,
-    }
+        history = pool.history
+        row["born_s"] = round(now - history.born[block], 3)
+        row["last_used_s"] = 0.0 if count else round(now - history.last_used[block], 3)
+        row["reuses"] = history.reuses[block]
+        row["pinned"] = block in pool.pinned
+    return row
 
 
 def _owners(requests: Sequence[Request]) -> dict[int, list[str]]:

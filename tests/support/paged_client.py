@@ -83,6 +83,18 @@ class PagedFakeClient(FakeEngineClient):
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         return branch_rows(self.kv_manager, token_ids, salt, list(self._requests.values()))
 
+    async def metrics(self) -> dict[str, Any]:
+        found, pool = await super().metrics(), self.kv_manager.pool
+        blocks = {"free": pool.num_free, "cached": pool.num_cached, "active": pool.num_active}
+        found["gauges"]["kv_blocks"].update(blocks, shared=pool.num_shared)
+        found["gauges"]["kv_cache_usage_perc"] = pool.num_active / pool.num_blocks
+        totals = {"prompt_tokens_total": self.prompt_tokens, "prompt_tokens_cached_total": self.cached_tokens}
+        found["counters"].update(pool.history.counters(), **totals)
+        found["histograms"].update(pool.history.histograms())
+        for kind, values in self.metrics_told.items():
+            found[kind].update(values)
+        return found
+
     async def stats(self) -> dict[str, Any]:
         counters = {"prompt_tokens": self.prompt_tokens, "cached_tokens": self.cached_tokens, "preemptions": 0}
         return {**counters, "running": len(self._requests), "waiting": 0}
