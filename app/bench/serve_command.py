@@ -78,7 +78,7 @@ def _run_interfere(spec: ServeSpec, setup: Setup, shown: Shown) -> BenchResult:
     from .interfere import InterfereSpec, run_interfere
 
     with running(setup, shown) as targets:
-        result = new_result("serve", setup, targets, interfere=True, seed=spec.seed)
+        result = new_result("serve-interfere", setup, targets, seed=spec.seed)
 
         async def measure() -> None:
             async with clients_for(targets) as clients:

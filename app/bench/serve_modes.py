@@ -59,7 +59,8 @@ def bench_phases(
     """
     sides = COMPARISONS[compare] if compare else (Side(),)
     with running(setup, shown, sides) as targets:
-        result = new_result("serve", setup, targets, **spec.parameters(compare=compare))
+        name = "serve-compare" if compare else "serve"
+        result = new_result(name, setup, targets, **spec.parameters(compare=compare))
 
         async def measure() -> None:
             async with clients_for(targets) as clients:
@@ -160,7 +161,7 @@ def bench_sweep(spec: ServeSpec, setup: Setup, shown: Shown, values: Sequence[in
     for value in values:
         side = Side(f"{value} blocks", ["--num-blocks", str(value)])
         with running(setup, shown, [side]) as targets:
-            results.append(new_result("serve", setup, targets, **spec.parameters(sweep=list(values))))
+            results.append(new_result("serve-sweep", setup, targets, **spec.parameters(sweep=list(values))))
             run = asyncio.run(measure(targets))
             found.append({"num_blocks": value, **run_figures(run, targets[0], spec.slo)})
     result = results[0]
