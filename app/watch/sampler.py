@@ -18,6 +18,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ...engine.errors import PagedChatError
+from ...engine.metric_catalogue import blank_metrics
 from ..background import in_thread
 from .alert_view import alert_view
 from .baseline import Baseline, baseline_key, baseline_of, utc_today
@@ -67,14 +68,14 @@ class AlertWatch:
         self._client = client
         self._now, self._today = now, today
         self._recorder = BaselineRecorder(BaselineFile(folders.state))
-        self._samples: list[Sample] = []
         self._records: Records = {}
         self._info: dict[str, Any] = {}
         self._key: BaselineKey | None = None
         self._key_day: tuple[str, date] | None = None
         self._baseline = NO_MODEL
         self._rules: tuple[Rule, ...] = rules_for(settings, NO_MODEL)
-        self._states: dict[str, AlertState] = evaluate_all(self._rules, [], now(), {})
+        self._samples = [Sample(now(), series_of(_nothing_yet(), watched_names(self._rules)))]
+        self._states: dict[str, AlertState] = evaluate_all(self._rules, self._samples, now(), {})
         self._watchers: list[Callable[[], None]] = []
         self._trouble = ""
 
@@ -179,3 +180,8 @@ class AlertWatch:
         if trouble != self._trouble:
             self._trouble = trouble
             log.warning("%s", trouble)
+
+
+def _nothing_yet() -> dict[str, Any]:
+    """The totals when a server starts: what happens before the first scrape has happened since then."""
+    return {**blank_metrics(), "gauges": {}}

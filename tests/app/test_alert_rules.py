@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
 
 from pagedchat.app.settings import Settings
 from pagedchat.app.watch.baseline import Baseline
 from pagedchat.app.watch.evaluate import AlertState, replay
+from pagedchat.app.watch.metrics import EngineCollector
 from pagedchat.app.watch.promql import Sample, bucket_quantile, increase_of, quantile_of
 from pagedchat.app.watch.render import render_rules
 from pagedchat.app.watch.rules import rules_for
+from pagedchat.engine.metric_catalogue import METRICS, blank_metrics
 from support.watched_engine import STEP_S, WatchedEngine, input_series, promtool_says, scrapes
 
 BASELINE = Baseline("A test's.", ttft_p95_s=0.25, tpot_p95_s=0.03, hit_rate=0.8)
@@ -208,6 +212,21 @@ def test_thresholds_are_settings_and_are_written_out() -> None:
     assert rules["PrefixCacheHitDrop"].threshold == pytest.approx(0.5)
     text = render_rules(tuple(rules.values()), BASELINE)
     assert "usual is 80 %, the limit 50 %" in " ".join(text.split())
+
+
+def test_a_limit_lies_beyond_the_bucket_that_has_the_baseline() -> None:
+    for baseline, limit in ((0.12, 0.25), (0.24, 0.312), (0.5, 0.65), (5000.0, 6500.0)):
+        rules = {rule.name: rule for rule in rules_for(Settings(), Baseline("", ttft_p95_s=baseline))}
+        assert rules["TTFTRegression"].threshold == pytest.approx(limit)
+
+
+def test_every_series_that_the_rules_read_is_one_that_prometheus_gets() -> None:
+    text = generate_latest(EngineCollector(blank_metrics())).decode()  # type: ignore[arg-type]
+    given = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    for rule in RULES:
+        read = set(re.findall(r"pagedchat_\w+", rule.expression))
+        assert read and read <= given
+        assert set(re.findall(r"without \((\w+)\)", rule.expression)) <= {METRICS["oom_total"].label}
 
 
 def test_a_quantile_beyond_the_last_bucket_is_the_last_bound_and_of_nothing_it_is_nan() -> None:

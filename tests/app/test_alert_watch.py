@@ -108,6 +108,14 @@ def test_before_the_first_scrape_nothing_is_said_to_be_well(folders):
     assert watched.alert("HighKVCacheUsage")["sentence"] == "Too little was seen to judge."
 
 
+def test_what_happened_before_the_first_scrape_is_told(folders):
+    watched = Watched(folders)
+    watched.engine.oom = {"step": 0, "load": 1}
+    asyncio.run(watched.minutes(0.25))
+    assert watched.states()["OutOfMemory"] == "firing"
+    assert watched.states()["EngineRestarted"] == "inactive"
+
+
 def test_an_hour_is_kept_and_no_more(folders):
     watched = Watched(folders)
     asyncio.run(watched.minutes(90))
