@@ -137,3 +137,21 @@ def test_a_reset_forgets_what_was_cached(server: ApiServer) -> None:
     snapshot = pool(server)
     assert snapshot["free"] == snapshot["num_blocks"]
     assert cached(ask(server, "/v1/completions", **prompt)) == 0
+
+
+def test_metrics_agree_with_usage_and_with_the_pool(server: ApiServer) -> None:
+    before = server.call(server.engine.metrics)
+    prompt = [300 + index for index in range(40)]
+    answers = [ask(server, "/v1/completions", prompt=prompt, max_tokens=3) for _ in range(2)]
+    metrics, snapshot = server.call(server.engine.metrics), pool(server)
+
+    def rise(name: str) -> int:
+        return metrics["counters"][name] - before["counters"][name]
+
+    usages = [answer["usage"] for answer in answers]
+    assert rise("prompt_tokens_total") == sum(usage["prompt_tokens"] for usage in usages) == 80
+    assert rise("prompt_tokens_cached_total") == sum(map(cached, answers)) == 39
+    assert rise("generation_tokens_total") == sum(usage["completion_tokens"] for usage in usages)
+    assert metrics["gauges"]["kv_blocks"]["cached"] == snapshot["cached"]
+    assert metrics["gauges"]["kv_blocks"]["free"] == snapshot["free"]
+    assert metrics["info"]["build_info"]["dtype"] == "float32"

@@ -139,3 +139,24 @@ def test_blocks_that_are_held_long_and_reused_little_are_listed() -> None:
         few = server.http.get("/api/kv/idle-blocks?limit=2").json()["blocks"]
         assert [row["id"] for row in few] == [row["id"] for row in rows[:2]]
         assert server.http.get("/api/kv/idle-blocks?limit=some").status_code == 400
+
+
+def test_the_whole_server_tells_metrics_while_its_engine_is_gone_and_totals_stay(start_app, tmp_path: Path) -> None:
+    (tmp_path / "good.gguf").write_bytes(b"GGUF")
+    app = start_app("--models-dir", str(tmp_path), "--model", "good", scripted=True)
+    name = app.get_json("/v1/models")[1]["data"][0]["id"]
+
+    def number(series: str) -> float:
+        status, _, body = app.request("GET", "/metrics")
+        assert status == 200
+        return next(float(line.split()[-1]) for line in body.decode().splitlines() if line.startswith(f"{series} "))
+
+    app.request("POST", "/v1/completions", {"model": name, "prompt": "hello"})
+    served = number("pagedchat_prompt_tokens_total")
+    assert served >= 5 and number("pagedchat_engine_up") == 1
+    app.request("POST", "/v1/completions", {"model": name, "prompt": "crash"})
+    assert number("pagedchat_prompt_tokens_total") >= served
+    assert number('pagedchat_oom_total{where="killed"}') == number("pagedchat_engine_restarts_total") == 1
+    app.wait_engine()
+    assert number("pagedchat_engine_up") == 1 and number("pagedchat_prompt_tokens_total") >= served
+    assert app.request("GET", "/metrics", headers={"Host": "evil.example"})[0] == 403
