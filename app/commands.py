@@ -166,7 +166,11 @@ def remove_model(
     name: Annotated[str, typer.Argument(help="Name as `models list` shows it.")], models_dir: ModelsDir = None
 ) -> None:
     """Delete a model from the folder."""
-    print(f"Deleted {_store(models_dir).remove(name).path}")
+    from .operate.known_good import KnownGoodStore
+
+    removed = _store(models_dir).remove(name)
+    KnownGoodStore(_load(models_dir=models_dir)[1].state).forget_model(removed.path)
+    print(f"Deleted {removed.path}")
 
 
 @config_cli.command("path")

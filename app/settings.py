@@ -189,6 +189,10 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
         if in_force is None:
             raise trouble
         warnings.append(f"{trouble} It is left aside while the rollback lasts.")
+    unknown = [name for name in from_file if name not in Settings.model_fields] if in_force else []
+    for name in unknown:
+        del from_file[name]
+        warnings.append(f"{_unknown_key(folders.config_file, name)} It is left aside while the rollback lasts.")
     layers = _layers(given, environment, from_file, in_force)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
@@ -286,8 +290,12 @@ def _sentence(error: ValidationError, file: Path | None) -> str:
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "settings"
     if first["type"] == "extra_forbidden":
-        return f"The config file {file} has a setting {name!r} that pagedchat does not know; remove or correct it."
+        return _unknown_key(file, name)
     reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
     elsewhere = f"{ENV_PREFIX}{name.upper()}, or {name} in the config file"
     named = elsewhere if name.startswith("alert_") else f"--{name.replace('_', '-')} (or {elsewhere})"
     return f"{named} {reason}, not {first['input']!r}."
+
+
+def _unknown_key(file: Path | None, name: str) -> str:
+    return f"The config file {file} has a setting {name!r} that pagedchat does not know; remove or correct it."

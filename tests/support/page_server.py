@@ -32,11 +32,13 @@ class PageServer:
     Attributes:
         url: where the page is.
         client: the scripted engine; change it from the test through ``do``.
+        recovery: the way back that the page offers, if any.
         alerts: the watch; it takes a sample when a test says so, on a clock (``alert_time``) that the test sets.
     """
 
-    def __init__(self, folder: Path, client: PagedFakeClient, port: int = 0) -> None:
+    def __init__(self, folder: Path, client: PagedFakeClient, port: int = 0, recovery: Any = None) -> None:
         self.client = client
+        self.recovery = recovery
         self.folder = folder
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
@@ -86,7 +88,7 @@ class PageServer:
         settings = Settings(port=self.port)
         self.alert_time = 0.0
         self.alerts = AlertWatch(self.client, settings, find_folders(self.folder), now=lambda: self.alert_time)
-        app = create_app(settings, self.client, self.service, alerts=self.alerts)  # type: ignore[arg-type]
+        app = create_app(settings, self.client, self.service, self.recovery, self.alerts)  # type: ignore[arg-type]
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         self._web = uvicorn.Server(config)
         self._web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

@@ -1,0 +1,340 @@
+"""Break the configuration in each way, go back, and compare the greedy ids. Engines are real ones on tiny models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagedchat.app.engine_start import EngineStart
+from pagedchat.app.model_store import ModelStore
+from pagedchat.app.operate.known_good import KnownGoodStore
+from pagedchat.app.operate.recovery import Recovery, Target
+from pagedchat.app.settings import load_configuration
+from pagedchat.engine.client import EngineClient
+from pagedchat.engine.errors import EngineError, PagedChatError
+from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
+from pagedchat.engine.sampling_params import SamplingParams
+from pagedchat.engine.types import RequestOutput
+from support.page_socket import Page
+from support.running_app import RunningApp
+from support.tiny_gguf import TINY, random_weights, write_gguf
+from support.tiny_tokenizers import byte_level_metadata, byte_level_tokenizer
+
+PROMPT = [65, 66, 67, 68, 69, 70]
+FLAGS = {"dtype": "float32", "device": "cpu", "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def model_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    spec = replace(TINY, vocab_size=byte_level_tokenizer().num_tokens)
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    return write_gguf(path, spec, random_weights(spec, 3), byte_level_metadata()).read_bytes()
+
+
+@pytest.fixture
+def model(tmp_path: Path, model_bytes: bytes) -> Path:
+    (tmp_path / "models").mkdir()
+    path = tmp_path / "models" / "tiny.gguf"
+    path.write_bytes(model_bytes)
+    return path
+
+
+class Launch:
+    """What a server does with its engine, without the page."""
+
+    def __init__(self, model: Path, flags: dict[str, Any], client: Any = None, url: str | None = None) -> None:
+        self.configuration = load_configuration({"model": str(model), "data_dir": model.parents[1] / "data", **flags})
+        self.models = ModelStore(model.parent)
+        self.client = client or EngineClient(log_path=model.parents[1] / "engine.log")
+        target = Target(self.configuration.settings, None if url else model, url)
+        self.recovery = Recovery(self.client, self.configuration, self.models, target, self.start)
+        self.store = KnownGoodStore(self.configuration.folders.state)
+
+    async def start(self, target: Target) -> None:
+        """Start, and wait for what comes of it; failures are told, as the page would."""
+        await EngineStart(self.client, target.settings, self.models, target.model, self.told).run()
+
+    def told(self, error: PagedChatError) -> str:
+        return self.recovery.start_failed(error) or str(error)
+
+    async def ids(self) -> list[int]:
+        """Greedy ids after the prompt."""
+        params = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
+        found: list[int] = []
+        async for item in self.client.generate(GenerateRequest(params, prompt_token_ids=PROMPT)):
+            if not isinstance(item, RequestStarted):
+                found += item.token_ids
+        return found
+
+
+@asynccontextmanager
+async def launched(model: Path, **flags: Any) -> AsyncIterator[Launch]:
+    launch = Launch(model, {**FLAGS, **flags})
+    await launch.start(launch.recovery.target)
+    try:
+        yield launch
+    finally:
+        await launch.client.close()
+
+
+async def kept(launch: Launch) -> None:
+    """Wait until the configuration is kept as known good."""
+    for _ in range(200):
+        if launch.store.load() is not None:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("nothing was kept")
+
+
+async def answered(model: Path, **flags: Any) -> list[int]:
+    """The ids of a configuration that works, kept as known good."""
+    async with launched(model, **flags) as launch:
+        found = await launch.ids()
+        await kept(launch)
+    return found
+
+
+def test_from_settings_that_cannot_start_rollback_gives_the_same_ids(model: Path, capsys) -> None:
+    async def scene() -> None:
+        before = await answered(model, num_blocks=32)
+        async with launched(model, kv_cache_memory=900 << 30, num_blocks=None) as launch:
+            status, view = launch.client.status, launch.recovery.view()
+            assert status.state == "failed"
+            assert "`pagedchat rollback` returns to the configuration that answered on" in status.message
+            assert "num_blocks (32, now unset)" in status.message and view["problem"] == status.message
+            assert view["way_back"] and not view["rolled_back"]
+
+            await launch.recovery.rollback()
+
+            assert launch.client.status.info["num_blocks"] == 32
+            assert launch.recovery.view()["problem"] is None and launch.recovery.view()["rolled_back"]
+            assert await launch.ids() == before
+        assert "`pagedchat rollback`" in capsys.readouterr().err
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("broken", ["damaged", "of another kind"])
+def test_from_a_model_file_that_was_replaced_rollback_gives_the_same_ids(model: Path, broken: str) -> None:
+    async def scene() -> None:
+        before = await answered(model)
+        other = model.with_name("other.part")
+        if broken == "damaged":
+            other.write_bytes(model.read_bytes()[:-5000])
+        else:
+            spec = replace(TINY, architecture="llama")
+            write_gguf(other, spec, metadata=byte_level_metadata(), architecture="mamba")
+        os.replace(other, model)
+        async with launched(model) as launch:
+            assert launch.client.status.state == "failed"
+            assert "model file (as it was, now changed)" in launch.client.status.message
+
+            await launch.recovery.rollback()
+
+            assert await launch.ids() == before
+            assert launch.client.status.info["model"] == "tiny"
+
+    asyncio.run(scene())
+
+
+class RemoteEngine:
+    """The client of a remote engine: at one address nobody answers; elsewhere ids depend on the address."""
+
+    def __init__(self) -> None:
+        from support.fake_client import FakeEngineClient
+
+        self.url: str | None = None
+        self._inner = FakeEngineClient()
+        self._watchers: list[Callable[[Any], None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def watch_ends(self, callback: Callable[[Any], None]) -> None:
+        self._watchers.append(callback)
+
+    async def generate(self, request: GenerateRequest) -> AsyncIterator[RequestOutput]:
+        end: Any = RequestOutput(request.request_id, [len(self.url or "")], "x", finish_reason="stop")
+        if self.url and "unreachable" in self.url:
+            end = EngineError(f"Nobody answers at {self.url}.")
+        for watcher in self._watchers:
+            watcher(end)
+        if isinstance(end, Exception):
+            raise end
+        yield end
+
+
+def test_from_an_engine_url_that_nobody_answers_at_rollback_gives_the_same_ids(model: Path, capsys) -> None:
+    class RemoteLaunch(Launch):
+        async def start(self, target: Target) -> None:
+            self.client.url = target.engine_url
+
+    async def scene() -> None:
+        good = RemoteLaunch(model, {}, RemoteEngine(), "http://127.0.0.1:8000")
+        await good.start(good.recovery.target)
+        before = await good.ids()
+        await kept(good)
+        record = good.store.require()
+        assert (record.engine_url, record.model) == ("http://127.0.0.1:8000", None)
+        bad = RemoteLaunch(model, {}, RemoteEngine(), "http://unreachable.example:1")
+        await bad.start(bad.recovery.target)
+        with pytest.raises(EngineError):
+            await bad.ids()
+        problem = bad.recovery.view()["problem"]
+        assert problem.startswith("The first reply with this configuration failed. Nobody answers at")
+        assert "engine URL (http://127.0.0.1:8000, now http://unreachable.example:1)" in problem
+        assert problem in capsys.readouterr().err
+
+        await bad.recovery.rollback()
+
+        assert bad.recovery.target.engine_url == "http://127.0.0.1:8000"
+        assert await bad.ids() == before
+
+    asyncio.run(scene())
+
+
+def test_only_the_first_reply_judges_a_configuration_and_refusals_and_stops_do_not(model: Path) -> None:
+    from pagedchat.engine.errors import RequestError
+
+    launch = Launch(model, {}, RemoteEngine())
+    launch.store.save(replace_settings(launch, num_blocks=7))
+    recovery = Launch(model, {}, RemoteEngine()).recovery
+    tell = recovery._reply_ended
+    tell(RequestError("too long"))
+    tell(RequestOutput("r", finish_reason="abort"))
+    assert recovery.view()["problem"] is None and recovery.way_back() is not None
+
+    async def scene() -> None:
+        tell(RequestOutput("r", finish_reason="error", error="The step failed."))
+        assert "The step failed." in recovery.view()["problem"]
+        tell(RequestOutput("r", [1], finish_reason="length"))
+        assert recovery.view()["problem"] is None and recovery.way_back() is None
+        await asyncio.sleep(0.2)
+        tell(RequestOutput("r", finish_reason="error", error="Much later."))
+        assert recovery.view()["problem"] is None
+
+    asyncio.run(scene())
+    assert launch.store.require().settings["num_blocks"] is None, "it answered, so it is the known good one now"
+
+
+def replace_settings(launch: Launch, **changes: Any) -> Any:
+    from pagedchat.app.operate.known_good import KnownGood
+
+    return KnownGood({**launch.configuration.kept(), **changes}, None, None, "2026-01-02T03:04:05+00:00")
+
+
+def test_without_a_known_good_configuration_there_is_no_way_back(model: Path) -> None:
+    launch = Launch(model, {}, RemoteEngine())
+
+    assert launch.recovery.start_failed(EngineError("It cannot start.")) == ""
+    with pytest.raises(PagedChatError, match="no configuration to go back to yet"):
+        asyncio.run(launch.recovery.rollback())
+    assert launch.recovery.view() == {"problem": None, "way_back": None, "rolled_back": None}
+
+
+# -- the whole server -----------------------------------------------------------------------------------------------
+
+
+def pagedchat(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "pagedchat", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def scripted_models(tmp_path: Path) -> Path:
+    folder = tmp_path / "scripted"
+    folder.mkdir()
+    for name in ("good", "broken"):
+        (folder / f"{name}.gguf").write_bytes(b"GGUF")
+    return folder
+
+
+def completion(app: RunningApp) -> Any:
+    body = {"model": "good", "prompt": "hello", "max_tokens": 4, "return_token_ids": True}
+    status, _, answer = app.request("POST", "/v1/completions", body)
+    assert status == 200, answer
+    return json.loads(answer)["choices"][0]["token_ids"]
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_page_health_log_and_terminal_tell_and_the_command_takes_a_running_server_back(
+    start_app: Callable[..., RunningApp], scripted_models: Path, tmp_path: Path
+) -> None:
+    flags = ("--models-dir", str(scripted_models))
+    data = ("--data-dir", str(tmp_path / "data"))
+    app = start_app(*flags, "--model", "good", scripted=True)
+    chat = Page(app).call("send", session=None, text="a question")["session"]
+    before = completion(app)
+    wait_for((tmp_path / "data/state/known_good.json").exists, "the configuration is kept")
+    app.stop()
+
+    app = start_app(*flags, "--model", "broken", scripted=True, wait="page")
+    page = Page(app)
+    wait_for(lambda: app.get_json("/health")[1]["status"] == "failed", "the engine has failed")
+    status, health = app.get_json("/health")
+    assert status == 503 and health["configuration"]["way_back"]
+    assert "model (good, now broken)" in health["configuration"]["problem"]
+    assert "`pagedchat rollback` returns to" in app.errors
+    assert page.call("hello")["status"]["configuration"] == health["configuration"]
+    assert "the engine could not start" in (tmp_path / "data/state/log/pagedchat.log").read_text()
+
+    told = pagedchat("rollback", *data)
+    assert (told.returncode, told.stderr) == (0, "") and "the engine is starting with it" in told.stdout
+    assert app.wait_engine()["configuration"]["rolled_back"]
+    assert completion(app) == before
+    assert [one["id"] for one in Page(app).call("hello")["sessions"]] == [chat], "chats are as they were"
+    app.stop()
+
+    app = start_app(*flags, scripted=True)  # a later start: the model is the known good one, without any flag
+    assert app.get_json("/health")[1]["model"] == "good" and "`pagedchat rollback --undo`" in app.errors
+    assert completion(app) == before
+    undone = pagedchat("rollback", "--undo", "--json", *data)
+    assert "keeps what it has until" in json.loads(undone.stdout)["message"]
+    assert not (tmp_path / "data/state/rollback.json").exists()
+
+
+def test_rollback_without_a_server_counts_for_the_next_start_and_can_be_taken_back(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path))
+    refused = pagedchat("rollback", *data)
+    assert refused.returncode == 1 and "no configuration to go back to yet" in refused.stderr
+    assert "No rollback is in force" in pagedchat("rollback", "--undo", *data).stdout
+    launch = Launch(tmp_path / "x" / "y.gguf", {"data_dir": tmp_path}, RemoteEngine())
+    launch.store.save(replace_settings(launch, max_num_seqs=3))
+
+    assert "The next start uses the configuration that answered on 2026-01-02" in pagedchat("rollback", *data).stdout
+    assert load_configuration({"data_dir": tmp_path}).settings.max_num_seqs == 3
+    assert pagedchat("rollback", "--undo", *data).stdout == "The next start follows your own settings again.\n"
+    assert (
+        load_configuration({"data_dir": tmp_path}).settings.max_num_seqs
+        == Settings.model_fields["max_num_seqs"].default
+    )
+
+
+@pytest.mark.parametrize("config", ["block_size = 17", "block_size = 'many'", "port = = 1"])
+def test_a_config_file_that_cannot_work_ends_the_start_and_names_the_way_back(tmp_path: Path, config: str) -> None:
+    launch = Launch(tmp_path / "x" / "y.gguf", {"data_dir": tmp_path}, RemoteEngine())
+    launch.store.save(replace_settings(launch))
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(config)
+
+    result = pagedchat("serve", "--no-browser", "--data-dir", str(tmp_path))
+
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert "`pagedchat rollback` returns to the configuration that answered on 2026-01-02" in result.stderr
