@@ -321,10 +321,7 @@ def test_rollback_without_a_server_counts_for_the_next_start_and_can_be_taken_ba
     assert "The next start uses the configuration that answered on 2026-01-02" in pagedchat("rollback", *data).stdout
     assert load_configuration({"data_dir": tmp_path}).settings.max_num_seqs == 3
     assert pagedchat("rollback", "--undo", *data).stdout == "The next start follows your own settings again.\n"
-    assert (
-        load_configuration({"data_dir": tmp_path}).settings.max_num_seqs
-        == Settings.model_fields["max_num_seqs"].default
-    )
+    assert load_configuration({"data_dir": tmp_path}).settings.max_num_seqs == 32
 
 
 @pytest.mark.parametrize("config", ["block_size = 17", "block_size = 'many'", "port = = 1"])
