@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from .http_commands import branch, chat, decode, prefill
+from .paper_commands import ablate, block_size, claims, long, memory, published
 from .quality_command import quality
 from .regress_command import regress
 from .scheduling_command import scheduling
@@ -20,6 +21,12 @@ for _name, _command in {
     "chat": chat,
     "branch": branch,
     "serve": serve,
+    "claims": claims,
+    "published": published,
+    "ablate": ablate,
+    "memory": memory,
+    "block-size": block_size,
+    "long": long,
     "regress": regress,
     "quality": quality,
     "scheduling": scheduling,

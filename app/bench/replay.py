@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...engine.sampling_params import SamplingParams
@@ -81,7 +82,7 @@ class Served:
     @property
     def itl_s(self) -> list[float]:
         """Between one token and the next."""
-        return [later - one for one, later in zip(self.token_times, self.token_times[1:], strict=False)]
+        return [later - one for one, later in pairwise(self.token_times)]
 
     @property
     def tpot_s(self) -> float | None:

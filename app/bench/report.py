@@ -91,6 +91,15 @@ def table_lines(table: Table) -> list[str]:
     return [*lines, *([table.note] if table.note else [])]
 
 
+def table_markdown(table: Table) -> str:
+    """A table as GitHub shows it, numbers to the right, its note below."""
+    numeric = [all(not isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
+    lines = [table.columns, ["---:" if right else "---" for right in numeric]]
+    lines += [[cell_text(cell) for cell in row] for row in table.rows]
+    rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return "\n".join([*rows, *(["", table.note] if table.note else [])])
+
+
 def cell_text(cell: Cell) -> str:
     """A cell as people read it: thousands apart, three digits that count."""
     if cell is None:

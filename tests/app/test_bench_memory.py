@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_regions_never_overlap_and_all_come_back():
         if live and (grown := rng.choice(list(live))) is not None:
             doubling.append(grown, 7)
         spans = sorted(doubling._regions.values())
-        assert all(at + size <= later for (at, size), (later, _) in zip(spans, spans[1:], strict=False))
+        assert all(at + size <= later for (at, size), (later, _) in pairwise(spans))
         assert sum(len(places) * size for size, places in doubling._free.items()) + doubling.in_use() == 1000 // 16 * 16
     for key in live:
         doubling.release(key)
