@@ -90,20 +90,21 @@ def knee(points: Sequence[tuple[float, float]]) -> float | None:
 
 @dataclass(frozen=True)
 class Direction:
-    """A figure by which two runs are compared, and whether more of it is better."""
+    """A figure by which two runs are compared, whether more of it is better, and the least difference that counts."""
 
     name: str
     label: str
     more_is_better: bool
+    least: float = 0.0
 
 
 DIRECTIONS = (
     Direction("tokens_per_s", "throughput", True),
     Direction("goodput_per_s", "goodput", True),
-    Direction("ttft_p95_ms", "P95 TTFT", False),
-    Direction("itl_p95_ms", "P95 ITL", False),
-    Direction("queue_p95_ms", "P95 queue time", False),
-    Direction("e2e_p95_ms", "P95 E2E", False),
+    Direction("ttft_p95_ms", "P95 TTFT", False, 20.0),
+    Direction("itl_p95_ms", "P95 ITL", False, 3.0),
+    Direction("queue_p95_ms", "P95 queue time", False, 20.0),
+    Direction("e2e_p95_ms", "P95 E2E", False, 50.0),
 )
 
 
@@ -111,8 +112,11 @@ def disagreement(one: Mapping[str, float | None], other: Mapping[str, float | No
     """A sentence when ``one`` is noticeably better than ``other`` in some figures and worse in others; else ""."""
     better, worse = [], []
     for direction in DIRECTIONS:
-        change = ratio(one.get(direction.name), other.get(direction.name))
-        if change is None or abs(change - 1) < NOTICEABLE:
+        first, second = one.get(direction.name), other.get(direction.name)
+        change = ratio(first, second)
+        if first is None or second is None or change is None or abs(change - 1) < NOTICEABLE:
+            continue
+        if abs(first - second) < direction.least:
             continue
         words = f"{direction.label} {'up' if change > 1 else 'down'} {abs(change - 1):.0%}"
         (better if (change > 1) == direction.more_is_better else worse).append(words)

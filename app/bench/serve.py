@@ -25,9 +25,11 @@ from .options import Shown
 from .server_watch import Watch
 
 BURST_AT_LEAST = 12
+BURST_AT_FEWEST = 4
 BURST_PER_USER = 2
 LONG_CHATS = 4
 LONG_TOKENS = 320
+LONG_TOKENS_AT_FEWEST = 160
 COLD_AT_MOST = 8
 
 
@@ -47,7 +49,16 @@ class PhaseRun:
     seconds: float = 0.0
 
 
-Phase = Callable[[LoadClient, Load, float, str], Awaitable[list[Answer]]]
+@dataclass(frozen=True)
+class Pace:
+    """How much the phases that send at once may send, so that a slow machine ends in time too; the same on all
+    targets: requests in a burst, and tokens of a long reply."""
+
+    burst: int = BURST_AT_LEAST
+    long_tokens: int = LONG_TOKENS
+
+
+Phase = Callable[[LoadClient, Load, float, Pace], Awaitable[list[Answer]]]
 
 
 async def run_phases(
@@ -58,33 +69,50 @@ async def run_phases(
     names: Sequence[str] = ("cold", "steady", "burst", "long-output"),
 ) -> list[PhaseRun]:
     """All phases on all targets, which take turns within a phase; ``duration`` seconds on each target."""
-    runs = []
+    runs: list[PhaseRun] = []
     whole = sum(PHASES[name][1] for name in names)
     for name in names:
         phase, share = PHASES[name]
+        seconds = duration * share / whole
+        pace = pace_for(runs, load, seconds)
         for client in clients:
             shown.phase(f"{name} phase on {client.target.name}")
             if name == "cold":
                 await forget(client)
             run = PhaseRun(name, client.target.name, began=time.monotonic())
             async with Watch(client) as run.watch:
-                run.answers = await phase(client, load, run.began + duration * share / whole, name)
+                run.answers = await phase(client, load, run.began + seconds, pace)
                 run.seconds = time.monotonic() - run.began
             runs.append(run)
     return runs
 
 
-async def _cold(client: LoadClient, load: Load, deadline: float, stream: str) -> list[Answer]:
+def pace_for(runs: Sequence[PhaseRun], load: Load, seconds: float) -> Pace:
+    """What the slowest target got done in the steady phase, for as many seconds; all there is before that phase."""
+    full = Pace(max(BURST_AT_LEAST, BURST_PER_USER * load.profile.chats))
+    steady = [run for run in runs if run.phase == "steady" and run.seconds]
+    if not steady:
+        return full
+    requests = min(len(run.answers) / run.seconds for run in steady) * seconds
+    tokens = min(sum(one.completion_tokens for one in run.answers) / run.seconds for run in steady) * seconds
+    each = tokens / min(LONG_CHATS, load.profile.chats)
+    return Pace(
+        min(full.burst, max(BURST_AT_FEWEST, round(requests))),
+        min(full.long_tokens, max(LONG_TOKENS_AT_FEWEST, round(each))),
+    )
+
+
+async def _cold(client: LoadClient, load: Load, deadline: float, pace: Pace) -> list[Answer]:
     answers = []
-    for chat, _ in zip(load.chats(stream), range(COLD_AT_MOST), strict=False):
+    for chat, _ in zip(load.chats("cold"), range(COLD_AT_MOST), strict=False):
         answers.append(await client.send(_first(chat)))
         if time.monotonic() >= deadline:
             break
     return answers
 
 
-async def _steady(client: LoadClient, load: Load, deadline: float, stream: str) -> list[Answer]:
-    users = [load.chats(f"{stream} user {number}") for number in range(load.profile.chats)]
+async def _steady(client: LoadClient, load: Load, deadline: float, pace: Pace) -> list[Answer]:
+    users = [load.chats(f"steady user {number}") for number in range(load.profile.chats)]
     found = await asyncio.gather(*(_user(client, chats, deadline) for chats in users))
     return [answer for answers in found for answer in answers]
 
@@ -110,22 +138,21 @@ async def _user(client: LoadClient, chats: Iterator[Chat], deadline: float) -> l
     return answers
 
 
-async def _burst(client: LoadClient, load: Load, deadline: float, stream: str) -> list[Answer]:
-    size = max(BURST_AT_LEAST, BURST_PER_USER * load.profile.chats)
-    chats, answers = load.chats(stream), []
+async def _burst(client: LoadClient, load: Load, deadline: float, pace: Pace) -> list[Answer]:
+    chats, answers = load.chats("burst"), []
     while not answers or time.monotonic() < deadline:
         began = time.monotonic()
-        answers += await client.send_all([_first(next(chats)) for _ in range(size)])
+        answers += await client.send_all([_first(next(chats)) for _ in range(pace.burst)])
         if time.monotonic() + (time.monotonic() - began) / 2 > deadline or any(one.error for one in answers):
             break
     return answers
 
 
-async def _long(client: LoadClient, load: Load, deadline: float, stream: str) -> list[Answer]:
-    chats, answers = load.chats(stream), []
+async def _long(client: LoadClient, load: Load, deadline: float, pace: Pace) -> list[Answer]:
+    chats, answers = load.chats("long-output"), []
     while not answers or time.monotonic() < deadline:
         began = time.monotonic()
-        asks = [_first(next(chats), LONG_TOKENS) for _ in range(min(LONG_CHATS, load.profile.chats))]
+        asks = [_first(next(chats), pace.long_tokens) for _ in range(min(LONG_CHATS, load.profile.chats))]
         answers += await client.send_all(asks)
         if time.monotonic() + (time.monotonic() - began) / 2 > deadline or any(one.error for one in answers):
             break

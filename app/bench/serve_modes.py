@@ -29,6 +29,8 @@ SWEEPS = ("num-blocks",)
 SWEEP_STEPS = 5
 SWEEP_CHATS = 60
 LONGEST = 8192
+ENOUGH_REQUESTS = 4
+"""Fewer say nothing about a P95."""
 
 
 Keep = Callable[[BenchResult, dict[str, Any]], None]
@@ -104,8 +106,9 @@ def verdict(found: Sequence[dict[str, Any]], totals: Sequence[dict[str, Any]], t
     for target in targets[1:]:
         theirs = {one["phase"]: one for one in [*found, *totals] if one["target"] == target.name}
         for one in mine:
-            said = disagreement(one, theirs[one["phase"]])
-            if said:
+            other = theirs[one["phase"]]
+            said = disagreement(one, other)
+            if said and min(one["requests"], other["requests"]) >= ENOUGH_REQUESTS:
                 where = "all phases" if one["phase"] == "all" else f"{one['phase']} phase"
                 lines.append(f"{where}, {targets[0].name} against {target.name}: {said}")
     facts = paging_facts(totals[0], targets[0])

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from ...engine.detokenizer import IncrementalDetokenizer
 from ...engine.errors import PagedChatError
-from ...engine.prompt import PromptMessage, load_prompt_builder
+from ...engine.prompt import PromptBuilder, PromptMessage, load_prompt_builder
 from .models import BenchModel
 from .transformers_peer import transformers_model
 
@@ -80,12 +81,16 @@ class Generator:
 
     def __init__(self, model: BenchModel, dtype: torch.dtype = torch.bfloat16) -> None:
         self.tokenizer = model.tokenizer
-        self.prompts = load_prompt_builder(model.tokenizer)
         self._model = transformers_model(model, dtype)
         self._model.generation_config.eos_token_id = None
         self._ends = frozenset(model.tokenizer.end_ids)
         self._waiting: queue.Queue[Job] = queue.Queue()
         threading.Thread(target=self._work, daemon=True).start()
+
+    @cached_property
+    def prompts(self) -> PromptBuilder:
+        """The model's chat template."""
+        return load_prompt_builder(self.tokenizer)
 
     def submit(self, job: Job) -> None:
         """Queue a job."""

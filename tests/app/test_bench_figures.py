@@ -27,6 +27,7 @@ from pagedchat.app.bench.interfere import gaps
 from pagedchat.app.bench.loads import BUILT_IN, Load, draw, quantiles, read_profile
 from pagedchat.app.bench.report import BenchResult, Plot, Table
 from pagedchat.app.bench.report_html import html_report
+from pagedchat.app.bench.serve import Pace, PhaseRun, pace_for
 from pagedchat.app.bench.serve_modes import sweep_values
 from pagedchat.app.bench.svg_plot import nice_ticks, svg_plot
 from pagedchat.engine.errors import ConfigError
@@ -84,6 +85,7 @@ def test_runs_that_are_better_in_one_figure_and_worse_in_another_are_called_so()
     assert disagreement(one, {"tokens_per_s": 100.0, "ttft_p95_ms": 900.0}) == ""
     assert disagreement({"tokens_per_s": 130.0}, other) == "", "what was not measured does not disagree"
     assert disagreement({"tokens_per_s": 130.0, "ttft_p95_ms": 630.0}, other) == "", "5 % is noise"
+    assert disagreement({**one, "ttft_p95_ms": 3.0}, {**other, "ttft_p95_ms": 1.0}) == "", "and so are 2 ms"
 
 
 def facts(**changes) -> PagingFacts:
@@ -217,6 +219,23 @@ def test_moving_first_lines_move_as_they_say():
         assert len({FIRST_LINES[kind](random, 0, request) for request in range(5)}) == 5
     lines = [FIRST_LINES["user-info"](random, chat, request) for chat in (0, 1) for request in (0, 1)]
     assert lines[0] == lines[1] != lines[2] == lines[3]
+
+
+def test_a_slow_server_gets_shorter_bursts_and_replies_but_some():
+    load = Load(BUILT_IN["chat"], 0, 4000)
+    assert pace_for([], load, 10.0) == Pace(12, 320)
+
+    def steady(replies: int, tokens: int) -> PhaseRun:
+        run = PhaseRun("steady", "x", seconds=10.0)
+        run.answers = [answered(0.0, 1.0) for _ in range(replies)]
+        for answer in run.answers:
+            answer.completion_tokens = tokens
+        return run
+
+    fast, slow, hopeless = steady(100, 80), steady(7, 80), steady(1, 10)
+    assert pace_for([fast], load, 10.0) == Pace(12, 320)
+    assert pace_for([fast, slow], load, 10.0) == Pace(7, 160)
+    assert pace_for([hopeless], load, 10.0) == Pace(4, 160)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
