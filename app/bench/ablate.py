@@ -12,7 +12,7 @@ from typing import Any
 from .cells import CACHED, FOUR_WAYS, Way, bench_configuration, engine_for
 from .figures import percentile
 from .replay import Replay, SimulatedModel, VirtualClock, replay
-from .report import BenchResult, Plot, Table
+from .report import BenchResult, Plot, Table, thinned
 from .scheduling import NoTokenizer
 from .step_cost import STATED, StepCost
 from .traces import Lengths, chat_load
@@ -96,7 +96,10 @@ def run_ablate(load: AblateLoad | None = None, cost: StepCost = STATED, measured
             "Requests in a step over time",
             "seconds",
             "requests",
-            {str(way): [(step.at_s, float(step.running)) for step in one.steps] for way, one in found.items()},
+            {
+                str(way): thinned([(round(step.at_s, 2), float(step.running)) for step in one.steps])
+                for way, one in found.items()
+            },
         )
     ]
     result.figures = {str(way): figures_of(one) for way, one in found.items()}

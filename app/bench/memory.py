@@ -11,7 +11,7 @@ from typing import Any
 from ...engine.config import EngineConfig
 from .allocators import Allocator, Doubling, Paged, Reserve
 from .cells import bench_configuration
-from .report import BenchResult, Plot, Table
+from .report import BenchResult, Plot, Table, thinned
 from .traces import Lengths
 from .virtual_memory import NoSmapsError, Virtual
 
@@ -186,7 +186,7 @@ def run_memory(load: MemoryLoad | None = None) -> BenchResult:
     result.figures["median_tokens"] = lengths[len(lengths) // 2]
     rows = [_row(name, result.figures[name]) for name in runs]
     result.tables = [Table("One trace, four allocators", COLUMNS, rows, " ".join(notes))]
-    series = {name: [(at, float(held)) for at, held in enumerate(run.held)] for name, run in runs.items()}
+    series = {name: thinned([(at, float(held)) for at, held in enumerate(run.held)]) for name, run in runs.items()}
     result.plots = [Plot("Chats held", "step", "chats", series)]
     result.passed = result.figures["paged"]["utilization"] >= GOAL_UTILIZATION
     result.verdict = _verdict(result.figures, load.block_size)

@@ -34,6 +34,13 @@ class Plot:
     kind: str = "line"
 
 
+def thinned(points: Sequence[tuple[Any, float]], most: int = 300) -> list[tuple[Any, float]]:
+    """At most so many points of a series, evenly chosen, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(at * (len(points) - 1) / (most - 1))] for at in range(most)]
+
+
 @dataclass
 class BenchResult:
     """One run of one bench.

@@ -34,7 +34,7 @@ from pagedchat.app.bench.claims import VERDICTS, finish_claims, judge, judge_all
 from pagedchat.app.bench.long import LongLoad, run_long
 from pagedchat.app.bench.published import ARTICLE
 from pagedchat.app.bench.random_model import random_model
-from pagedchat.app.bench.report import BenchResult, Table, table_markdown
+from pagedchat.app.bench.report import BenchResult, Table, table_markdown, thinned
 from pagedchat.app.bench.table_cost import table_cost
 from pagedchat.app.bench.traces import Lengths
 from pagedchat.engine.errors import EngineError
@@ -206,3 +206,10 @@ def test_a_steps_own_memory_does_not_grow_with_the_context():
 def test_a_table_is_told_in_markdown():
     told = table_markdown(Table("t", ["name", "tokens"], [["a|b", 1200], ["c", None]], "Note."))
     assert told.splitlines() == ["| name | tokens |", "| --- | ---: |", "| a\\|b | 1,200 |", "| c | - |", "", "Note."]
+
+
+def test_a_long_series_keeps_its_ends_and_few_points():
+    points = [(at, float(at)) for at in range(1000)]
+    kept = thinned(points, 50)
+    assert len(kept) == 50 and (kept[0], kept[-1]) == (points[0], points[-1])
+    assert thinned(points[:50], 50) == points[:50]
