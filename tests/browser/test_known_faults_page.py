@@ -58,6 +58,50 @@ def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
         assert tab.texts() == [f"tab {index}", (f"tab {index} " * 50).strip()]
 
 
+def test_a_message_larger_than_the_pool_stays_in_the_composer_and_holds_nobody_up(
+    open_page: Callable[..., PageDriver], server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(server.client._info, "capacity", 160)
+    chat, other, too_long = open_page(), open_page(), "x" * 161
+    chat.page.bring_to_front()
+    chat.new_chat()
+    chat.test_id("composer").fill(too_long)
+    begun = time.monotonic()
+    chat.test_id("send").click()
+    problem = chat.page.locator(".box .problem")
+    expect(problem).to_contain_text("160")
+    assert time.monotonic() - begun < 5 and "164" in problem.inner_text()
+    assert chat.test_id("composer").input_value() == too_long and chat.texts() == []
+    other.page.bring_to_front()
+    other.new_chat()
+    expect(other.ask("Short")).to_have_attribute("data-status", "done")
+
+
+def test_a_reply_whose_tab_was_closed_goes_on_and_one_click_in_the_next_tab_ends_it(
+    open_page: Callable[..., PageDriver], server: PageServer
+) -> None:
+    """Replies belong to chats, not to tabs: what a closed tab asked for is there when the chat is opened again."""
+    server.client.replies, server.client.delay_s = ("word " * 2000,), 0.02
+    tab = open_page()
+    tab.new_chat()
+    tab.send("Go on")
+    expect(tab.messages("assistant").last).to_contain_text("word")
+    session = tab.session_id
+    tab.page.close()
+    assert server.do(server.client.stats())["running"] == 1
+    tab = open_page(f"?session={session}")
+    reply = tab.messages("assistant").last
+    expect(reply).to_have_attribute("data-status", "streaming")
+    tab.test_id("stop").click()
+    expect(reply).to_have_attribute("data-status", "stopped")
+    stats = server.do(server.client.stats())
+    assert (stats["running"], stats["waiting"]) == (0, 0)
+    server.client.replies, server.client.delay_s = ("Next.",), 0.0
+    begun = time.monotonic()
+    tab.ask("Next?")
+    assert time.monotonic() - begun < 5
+
+
 def test_the_settings_say_how_many_replies_run_at_once_and_on_what(chat: PageDriver, server: PageServer) -> None:
     words = open_settings(chat).locator(".set-engine")
     expect(words).to_contain_text("32 replies at once")
