@@ -5,6 +5,7 @@ An error is told with its place and kind; its own words only where they cannot q
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from logging.handlers import RotatingFileHandler
@@ -46,6 +47,12 @@ class WordlessFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging`. Another handler's text of the error, which a record carries along, is not used."""
+        own = copy.copy(record)
+        own.exc_text = None
+        return super().format(own)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """See `logging`. asyncio's further lines describe tasks with their errors, words included."""

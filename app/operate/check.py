@@ -97,8 +97,9 @@ def _load_model(known: Known) -> Iterator[Line]:
     whole = _phase(found, "all") or _phase(found, "steady")
     titles = ("lengths of prompts and replies", "longest chats fit", "users at once", "reuse of prompts")
     if found is None or found.stale or not whole:
-        yield from (_unmeasured(part, title, found, _SERVE) for title in titles)
+        yield from (_unmeasured(part, title, found, _SERVE) for title in ("the load is one's own", *titles))
         return
+    yield _own_load(part, found)
     prompt, reply = whole.get("prompt_tokens") or {}, whole.get("reply_tokens") or {}
     if None in (prompt.get("p95"), reply.get("p95")):
         yield _unmeasured(part, titles[0], found, _SERVE)
@@ -118,6 +119,17 @@ def _load_model(known: Known) -> Iterator[Line]:
         yield _unmeasured(part, titles[3], found, _SERVE)
     else:
         yield _line(part, titles[3], True, f"{cached / total:.0%} of the prompt tokens were cached", found)
+
+
+def _own_load(part: str, found: Evidence) -> Line:
+    from ..bench.loads import BUILT_IN
+
+    title, load = "the load is one's own", (found.result.get("parameters") or {}).get("load") or {}
+    name = load.get("name") if isinstance(load, dict) else load
+    if name in BUILT_IN:
+        reason = f"the load {name} is a guess; `pagedchat sessions stats --load-profile` makes one of your chats"
+        return Line(part, title, "not measured", reason, str(found.path), found.age_s)
+    return _line(part, title, True, f"measured with {name}", found)
 
 
 def _fits(part: str, title: str, found: Evidence, prompt: dict[str, Any], reply: dict[str, Any]) -> Line:
@@ -288,8 +300,8 @@ def _phase(found: Evidence | None, name: str) -> dict[str, Any]:
     """The figures of one phase of our own server in a result of ``bench serve``; empty without them."""
     if found is None:
         return {}
-    listed = found.figures.get("phases")
-    rows = listed if isinstance(listed, list) else [one for one in found.figures.values() if isinstance(one, dict)]
+    lists = [found.figures.get(part) for part in ("phases", "all")]
+    rows = [row for listed in lists if isinstance(listed, list) for row in listed]
     ours = (row for row in rows if isinstance(row, dict) and row.get("phase") == name)
     return next((row for row in ours if str(row.get("target", "pagedchat")).startswith("pagedchat")), {})
 
