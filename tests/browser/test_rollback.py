@@ -1,0 +1,75 @@
+"""The page says that a configuration does not answer, and its button takes the engine back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from pagedchat.engine.errors import PagedChatError
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+from support.paged_client import PagedFakeClient
+
+PROBLEM = "The model is damaged. `pagedchat rollback` returns to the configuration that answered on 2026-01-02."
+
+
+class Recovery:
+    """A way back as the page knows it.
+
+    Attributes:
+        refusal: why going back is refused, if it is.
+    """
+
+    def __init__(self, client: PagedFakeClient) -> None:
+        self.client, self.refusal = client, ""
+        self.problem: str | None = PROBLEM
+        self._tell: list[Callable[[], None]] = []
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._tell.append(callback)
+
+    def view(self) -> dict[str, Any]:
+        back = "2026-01-02T03:04:05+00:00" if self.problem else None
+        return {"problem": self.problem, "way_back": back, "rolled_back": None}
+
+    async def rollback(self) -> str:
+        if self.refusal:
+            raise PagedChatError(self.refusal)
+        self.problem = None
+        self.client.set_status("ready")
+        for tell in self._tell:
+            tell()
+        return "pagedchat goes back to the configuration that answered."
+
+
+@pytest.mark.parametrize("state", ["failed", "ready"])
+def test_the_page_tells_the_problem_and_its_button_goes_back(
+    context: BrowserContext, tmp_path: Path, state: str
+) -> None:
+    client = PagedFakeClient(("Hello!",))
+    recovery = Recovery(client)
+    with PageServer(tmp_path, client, recovery=recovery) as server:
+        if state == "failed":
+            server.call(client.set_status, "failed", None, PROBLEM)
+        chat = PageDriver(context.new_page(), server.url).goto()
+        banner = chat.page.locator("#pc-banner")
+        expect(banner).to_contain_text("`pagedchat rollback` returns to the configuration that answered")
+        button = chat.page.get_by_role("button", name="Go back to what worked")
+
+        recovery.refusal = "The model of that configuration is gone."
+        button.click()
+        expect(chat.page.get_by_text("is gone.")).to_be_visible()
+        expect(banner).to_be_visible()
+        recovery.refusal = ""
+        button.click()
+
+        expect(banner).to_be_hidden()
+        chat.new_chat()
+        chat.ask("Are you there?")
+        assert chat.texts()[-1] == "Hello!"
+        assert chat.errors == []
+        chat.page.close()
