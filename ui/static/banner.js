@@ -38,7 +38,7 @@ export class Banner {
     const { problem, way_back: wayBack } = status?.configuration ?? {};
     const state = this.lost ? "lost" : status?.state ?? "ready";
     element.hidden = state === "ready" && !problem;
-    element.dataset.state = state;
+    element.dataset.state = state === "ready" && problem ? "problem" : state;
     if (element.hidden) return element.replaceChildren();
     if (this.lost) {
       return element.replaceChildren(icon("warn"),
@@ -53,7 +53,7 @@ export class Banner {
     }
     const progress = status.progress;
     const known = typeof progress === "number";
-    const head = `${WORDS[state] ?? state}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
+    const head = `${WORDS[state] ?? state}${state === "failed" ? "." : ""}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
     const said = status.message === `${WORDS[state]}.` ? "" : status.message;
     const parts = [h("span.words", {}, h("b", {}, head), said ? ` ${said}` : "")];
     if (state === "failed") parts.unshift(icon("warn")), parts.push(...back);
