@@ -130,8 +130,9 @@ def attend_direct(
     line = head_dim * (2 if bf16 else 4)
     kind = MAX_QUERIES - 1 if bf16 else -1  # bfloat16 tiles follow those of float32
     score_at, score_line, row_line = scores.ctypes.data, scores.strides[0], q.strides[0]
+    last, blocks_ahead = (end - 1) // block_size, PREFETCH_SLOTS // block_size
     for start in range(begin, end, CHUNK):
-        offset = start % block_size * line  # nothing, but in blocks longer than a chunk
+        first, offset = start // block_size, start % block_size * line  # 0, but in blocks longer than a chunk
         ahead = offset + PREFETCH_SLOTS * line if block_size > CHUNK else 0
         for row in range(0, rows, MAX_QUERIES):
             n = min(MAX_QUERIES, rows - row)
@@ -140,10 +141,12 @@ def attend_direct(
                 continue
             score_code, value_code = tile_code[SCORES + kind + n], tile_code[VALUES + kind + n]
             query, total = q.ctypes.data + row * row_line, sums.ctypes.data + row * row_line
+            logical = first  # counted up: a division takes as long as a few slots
             for t in range(0, count, block_size):
                 run = min(block_size, count - t)
-                at = table[(start + t) // block_size] * block_stride + offset
-                next_at = table[min(start + t + PREFETCH_SLOTS, end - 1) // block_size] * block_stride + ahead
+                at = table[logical] * block_stride + offset
+                next_at = table[min(logical + blocks_ahead, last)] * block_stride + ahead
+                logical += 1
                 call_10(
                     score_code,
                     (keys + at, line, run, query, row_line, head_dim, score_at + 4 * t, score_line, keys + next_at,
@@ -152,9 +155,11 @@ def attend_direct(
             for r in range(row, row + n):
                 visible = min(count, limits[r] - start)
                 peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])
+            logical = first
             for t in range(0, count, block_size):
                 run = min(block_size, count - t)
-                at = values + table[(start + t) // block_size] * block_stride + offset
+                at = values + table[logical] * block_stride + offset
+                logical += 1
                 call_8(value_code, (at, line, run, score_at + 4 * t, score_line, head_dim, total, row_line))
 
 
