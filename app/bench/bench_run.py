@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from ...engine.errors import PagedChatError
 from ..operate.snapshot import configuration_snapshot
 from .figures import ratio
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 WARM_UP_TOKENS = 8
+BUSY = 1.5
+"""Load for each core above which a measurement is not one of a quiet machine."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,17 @@ def new_result(name: str, setup: Setup, targets: Sequence[Target], **parameters:
     configuration = configuration_snapshot(setup.settings(), targets[0].info)
     peers = [{"name": one.name, "url": one.url, "model": one.model} for one in targets if not one.ours]
     asked = {"flags": setup.all_flags(), "peers": peers, **parameters}
-    return BenchResult(name, configuration, parameters=asked)
+    return BenchResult(name, configuration, parameters=asked, figures={"load_before": psutil.getloadavg()[1]})
+
+
+def busy_machine(load: float, cores: int) -> str:
+    """A warning when other programs wanted the processor, too, in the five minutes before."""
+    if load <= cores * BUSY:
+        return ""
+    return (
+        f"This computer was busy (load {load:.1f} on {cores} cores in the five minutes before): "
+        "figures of a quiet one are better, and only ratios within this run compare."
+    )
 
 
 async def warm_up(clients: Sequence[LoadClient]) -> float:
@@ -180,4 +194,7 @@ def close_result(result: BenchResult, clients: Sequence[LoadClient]) -> BenchRes
     if failed:
         result.passed = False
         result.verdict = f"{failed} of {total} requests failed. {result.verdict}".strip()
+    machine = result.configuration.get("machine", {})
+    busy = busy_machine(result.figures.get("load_before", 0.0), machine.get("usable_cores") or 1)
+    result.verdict = "\n".join(filter(None, [busy, result.verdict]))
     return result.finish()

@@ -67,21 +67,26 @@ async def run_phases(
     duration: float,
     shown: Shown,
     names: Sequence[str] = ("cold", "steady", "burst", "long-output"),
+    pace: Pace | None = None,
 ) -> list[PhaseRun]:
-    """All phases on all targets, which take turns within a phase; ``duration`` seconds on each target."""
+    """All phases on all targets, which take turns within a phase; ``duration`` seconds on each target.
+
+    Args:
+        pace: how much the later phases send; without it, as much as the steady phase showed to be possible.
+    """
     runs: list[PhaseRun] = []
     whole = sum(PHASES[name][1] for name in names)
     for name in names:
         phase, share = PHASES[name]
         seconds = duration * share / whole
-        pace = pace_for(runs, load, seconds)
+        sends = pace or pace_for(runs, load, seconds)
         for client in clients:
             shown.phase(f"{name} phase on {client.target.name}")
             if name == "cold":
                 await forget(client)
             run = PhaseRun(name, client.target.name, began=time.monotonic())
             async with Watch(client) as run.watch:
-                run.answers = await phase(client, load, run.began + seconds, pace)
+                run.answers = await phase(client, load, run.began + seconds, sends)
                 run.seconds = time.monotonic() - run.began
             runs.append(run)
     return runs

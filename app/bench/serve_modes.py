@@ -15,7 +15,7 @@ from .http_load import LoadClient, clients_for
 from .loads import Load, LoadProfile
 from .options import Shown
 from .report import BenchResult, Cell, Plot, Table
-from .serve import PhaseRun, merged, run_phases
+from .serve import Pace, PhaseRun, merged, pace_for, run_phases
 from .serve_figures import paging_facts, phase_plots, ratio_table, run_figures, spread_tables, totals_table
 from .target import Target
 
@@ -154,12 +154,17 @@ def bench_sweep(spec: ServeSpec, setup: Setup, shown: Shown, values: Sequence[in
     results: list[BenchResult] = []
     found: list[dict[str, Any]] = []
     all_clients: list[LoadClient] = []
+    seconds = spec.duration / len(values)
+    pace: Pace | None = None
 
     async def measure(targets: Sequence[Target]) -> PhaseRun:
+        nonlocal pace
         async with clients_for(targets) as clients:
             all_clients.extend(clients)
             load = await _load(clients, spec, longest)
-            return merged(await run_phases(clients, load, spec.duration / len(values), shown, ("steady", "burst")))
+            runs = await run_phases(clients, load, seconds, shown, ("steady", "burst"), pace)
+            pace = pace or pace_for(runs, load, seconds / 3)  # bursts as large as on the first one
+            return merged(runs)
 
     for value in values:
         side = Side(f"{value} blocks", ["--num-blocks", str(value)])

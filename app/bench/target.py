@@ -6,6 +6,7 @@ process of its own, which speaks the same API (`transformers_server`).
 
 from __future__ import annotations
 
+import ctypes
 import os
 import queue
 import re
@@ -37,6 +38,7 @@ LOOK_AGAIN_S = 0.2
 ANSWER_S = 10.0
 PEER_FIELDS = ("return_token_ids", "ignore_eos", "cache_salt")
 """Fields beyond OpenAI's that a peer may refuse."""
+_PR_SET_PDEATHSIG = 1
 _READY = re.compile(r"ready at (http://\S+)")
 
 
@@ -176,12 +178,18 @@ def _child(arguments: Sequence[str]) -> Iterator[_Child]:
         encoding="utf-8",
         errors="replace",
         env={name: value for name, value in os.environ.items() if name not in ("PAGEDCHAT_PORT", "PAGEDCHAT_DATA_DIR")},
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
     )
     child = _Child(process)
     try:
         yield child
     finally:
         child.end()
+
+
+def _end_with_parent() -> None:
+    """In the child, before it runs: get SIGTERM when the bench is gone, however it ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _take_config(folder: Path) -> None:
