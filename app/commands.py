@@ -241,7 +241,8 @@ def _configuration(flags: dict[str, Any]):
     try:
         return load_configuration(flags)
     except ConfigError as error:
-        raise with_way_back(error, usual_folders(flags).state) from error
+        given = [name for name, value in flags.items() if value]
+        raise with_way_back(error, usual_folders(flags).state, given) from error
 
 
 def _load(**flags: Any):

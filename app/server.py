@@ -69,7 +69,8 @@ def run(configuration: Configuration) -> int:
     try:
         settings.engine_config("")
     except ConfigError as error:
-        raise with_way_back(error, folders.state) from error
+        flags = [name for name, origin in configuration.origins.items() if origin == "flag"]
+        raise with_way_back(error, folders.state, flags) from error
     folders.create_data()
     lock = InstanceLock(folders.data)
     running = lock.take(OTHER_START_S)

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ..folders import Folders, make_writable
 from ..instance import RunningServer
 from ..model_store import ModelStore
 from ..settings import Configuration
-from .known_good import KnownGoodStore
+from .known_good import KEPT, KnownGoodStore
 from .recovery import find_model
 from .show import call, running_server
 from .snapshot import configuration_snapshot
@@ -109,7 +109,7 @@ def look_at_folders(folders: Folders) -> list[dict[str, Any]]:
             make_writable(path, f"{one.name} folder", "")
         except PagedChatError as error:
             row |= {"writable": False, "trouble": str(error).strip()}
-        row["size"] = _size_of(path, skip=folders.models if one.name != "models" else None)
+        row["size"] = _size_of(path, skip={folders.models, folders.state / KEPT} - {path})
         row["free"] = _free_at(path)
         rows.append(row)
     return rows
@@ -248,13 +248,13 @@ def _known_good(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def _size_of(path: Path, skip: Path | None = None) -> int:
-    """Bytes below ``path``; what cannot be read counts nothing."""
+def _size_of(path: Path, skip: Collection[Path] = ()) -> int:
+    """Bytes below ``path`` without the folders ``skip``; what cannot be read counts nothing."""
     if path.is_file():
         return path.stat().st_size
     total = 0
     for folder, subfolders, files in os.walk(path):
-        subfolders[:] = [name for name in subfolders if Path(folder, name) != skip]
+        subfolders[:] = [name for name in subfolders if Path(folder, name) not in skip]
         for name in files:
             try:
                 total += os.lstat(os.path.join(folder, name)).st_size

@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ...engine.errors import EngineError, ModelFileError, PagedChatError
+from ...engine.errors import ContextLengthError, EngineError, ModelFileError, PagedChatError
 from ...engine.status import EngineStatus
 from ...engine.types import RequestOutput
 from ..background import in_thread
@@ -126,9 +126,10 @@ class Recovery:
             task = asyncio.get_running_loop().create_task(self._keep())
             self._saving.add(task)
             task.add_done_callback(self._saving.discard)
-        elif isinstance(end, RequestOutput) and end.finish_reason == "error":
-            self._reply_failed(end.error or "")
-        elif isinstance(end, EngineError) and self._client.status.state != "failed":
+        elif isinstance(end, RequestOutput):
+            if end.finish_reason == "error":
+                self._reply_failed(end.error or "")
+        elif self._blames(end):
             self._reply_failed(str(end))
 
     def _reply_failed(self, reason: str) -> None:
@@ -139,6 +140,18 @@ class Recovery:
         hint = way_back_sentence(back, self._differences())
         self._set_problem(f"The first reply with this configuration failed. {reason} {hint}".replace("  ", " "))
         say(f"pagedchat: {self.problem}", sys.stderr)
+
+    def _blames(self, error: Any) -> bool:
+        """Whether an error in the place of a reply may be the configuration's fault."""
+        if isinstance(error, ContextLengthError):
+            return self._holds_less()
+        return isinstance(error, EngineError) and self._client.status.state != "failed"
+
+    def _holds_less(self) -> bool:
+        """Whether the longest chat that fits is shorter than with the known good configuration."""
+        before = _capacity(self._record.snapshot.get("engine") or {}) if self._record else None
+        now = _capacity(self._client.status.info)
+        return before is not None and now is not None and now < before
 
     async def _keep(self) -> None:
         """Keep the configuration in force as the known good one."""
@@ -192,6 +205,15 @@ class Recovery:
             return f"pagedchat goes back to {described(record)}; the engine is starting with it."
 
 
+def _capacity(engine: dict[str, Any]) -> int | None:
+    """Tokens of the longest chat that fits, by what an engine says of itself."""
+    known = [engine.get(name) for name in ("max_model_len", "num_blocks", "block_size")]
+    if not all(isinstance(value, int) for value in known):
+        return None
+    limit, blocks, size = (int(value or 0) for value in known)
+    return min(limit, blocks * size)
+
+
 def find_model(record: KnownGood, models: ModelStore) -> Path | None:
     """Where the model of a known good configuration is; None when it has to be fetched again, or is remote.
 
@@ -229,10 +251,13 @@ def described(record: KnownGood) -> str:
     return f"the configuration that answered on {when}"
 
 
-def with_way_back(error: PagedChatError, state: Path) -> PagedChatError:
-    """The same error, with the way back where there is one."""
+def with_way_back(error: PagedChatError, state: Path, flags: Collection[str]) -> PagedChatError:
+    """The same error, with the way back where there is one: not where one of the ``flags`` just given is to blame."""
     record = KnownGoodStore(state).load()
-    return type(error)(f"{error} {way_back_sentence(record, {})}") if record else error
+    named = str(error).partition(" ")[0].removeprefix("--").replace("-", "_")
+    if record is None or named in flags:
+        return error
+    return type(error)(f"{error} {way_back_sentence(record, {})}")
 
 
 def _size_sentence(model: ModelRecord) -> str:

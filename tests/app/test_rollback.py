@@ -234,6 +234,33 @@ def replace_settings(launch: Launch, **changes: Any) -> Any:
     return KnownGood({**launch.configuration.kept(), **changes}, None, None, "2026-01-02T03:04:05+00:00")
 
 
+@pytest.mark.parametrize(("blocks", "told"), [(4, True), (4096, False)])
+def test_a_first_reply_refused_for_want_of_room_counts_where_there_was_more(
+    model: Path, blocks: int, told: bool
+) -> None:
+    from pagedchat.engine.errors import ContextLengthError
+
+    launch = Launch(model, {}, RemoteEngine())
+    engine = {"max_model_len": 1024, "num_blocks": 64, "block_size": 16}
+    launch.store.save(replace(replace_settings(launch, num_blocks=64), snapshot={"engine": engine}))
+    recovery = Launch(model, {"num_blocks": blocks}, RemoteEngine()).recovery
+    recovery._client._inner._info |= {**engine, "num_blocks": blocks}
+    recovery._client._inner.set_status("ready")
+
+    recovery._reply_ended(ContextLengthError("The prompt has 90 tokens, and the pool holds 64."))
+
+    assert ("the pool holds 64" in (recovery.view()["problem"] or "")) is told
+
+
+def test_a_flag_that_was_just_given_is_not_what_one_goes_back_from(tmp_path: Path) -> None:
+    launch = Launch(tmp_path / "x" / "y.gguf", {"data_dir": tmp_path}, RemoteEngine())
+    launch.store.save(replace_settings(launch))
+
+    result = pagedchat("serve", "--no-browser", "--data-dir", str(tmp_path), "--block-size", "17")
+
+    assert result.returncode == 1 and "--block-size" in result.stderr and "rollback" not in result.stderr
+
+
 def test_without_a_known_good_configuration_there_is_no_way_back(model: Path) -> None:
     launch = Launch(model, {}, RemoteEngine())
 
