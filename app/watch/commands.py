@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,4 +106,5 @@ def _write(output: Path, text: str) -> None:
     except OSError as error:
         raise PagedChatError(f"{output} cannot be written ({reason_of(error)}); name another --output.") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
