@@ -8,7 +8,6 @@ from typing import Any
 
 import typer
 
-from ..folders import reason_of
 from ..terminal import memory, say
 from .options import AsJson, serve_flags
 
@@ -20,6 +19,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     with 1 when something keeps pagedchat from answering.
     """
     from ..bench.report import BenchResult, save_result
+    from ..folders import reason_of
     from ..settings import load_configuration
     from .advice import advice, problems
     from .doctor import examine

@@ -28,7 +28,6 @@ from ..model_store import DEFAULT_ALIAS, ModelStore
 from ..settings import KEPT_FIELDS, Configuration, Settings
 from ..terminal import say
 from .known_good import KnownGood, KnownGoodStore, ModelRecord, model_record, utc_now
-from .snapshot import configuration_snapshot
 
 SHOWN_DIFFERENCES = 3
 log = logging.getLogger(__name__)
@@ -155,13 +154,15 @@ class Recovery:
 
     async def _keep(self) -> None:
         """Keep the configuration in force as the known good one."""
-        status, target = self._client.status, self.target
-        path = status.info.get("model_path") or target.model
-        snapshot = configuration_snapshot(target.settings, status.info)
-        settings = target.settings.model_dump(mode="json", include=set(KEPT_FIELDS))
+        info, target = self._client.status.info, self.target
 
         def save() -> KnownGood:
-            model = model_record(Path(path), status.info) if path and target.engine_url is None else None
+            from .snapshot import configuration_snapshot  # not needed for the start
+
+            path = info.get("model_path") or target.model
+            model = model_record(Path(path), info) if path and target.engine_url is None else None
+            settings = target.settings.model_dump(mode="json", include=set(KEPT_FIELDS))
+            snapshot = configuration_snapshot(target.settings, info)
             return self._store.save(KnownGood(settings, model, target.engine_url, utc_now(), snapshot))
 
         try:
