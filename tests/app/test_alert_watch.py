@@ -17,8 +17,9 @@ from pagedchat.app.folders import Folders, find_folders
 from pagedchat.app.settings import Settings
 from pagedchat.app.watch.baseline import baseline_key, save_bench_baseline
 from pagedchat.app.watch.baseline_file import BaselineFile
+from pagedchat.app.watch.commands import list_alerts, render
 from pagedchat.app.watch.sampler import KEPT_S, AlertWatch
-from pagedchat.engine.errors import EngineError
+from pagedchat.engine.errors import EngineError, PagedChatError
 from support.fake_client import INFO, FakeEngineClient
 from support.watched_engine import WatchedEngine
 
@@ -170,29 +171,39 @@ def pagedchat(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60)
 
 
-def test_the_commands_ask_the_server_of_the_data_folder(start_app, tmp_path):
+def test_the_commands_ask_the_server_of_the_data_folder(start_app, tmp_path, capsys):
     (tmp_path / "good.gguf").write_bytes(b"GGUF")
     app = start_app("--models-dir", str(tmp_path), "--model", "good", scripted=True)
-    folder = ["--data-dir", str(app.data_dir)]
     status, answer = app.get_json("/api/alerts")
     assert status == 200 and len(answer["alerts"]) == 7
 
-    told = pagedchat("alerts", "list", "--json", *folder)
-    assert told.returncode == 0, told.stderr
-    assert [one["name"] for one in json.loads(told.stdout)["alerts"]] == [one["name"] for one in answer["alerts"]]
-    listed = pagedchat("alerts", "list", *folder).stdout
+    list_alerts(app.data_dir, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in told["alerts"]] == [one["name"] for one in answer["alerts"]]
+    list_alerts(app.data_dir)
+    listed = capsys.readouterr().out
     assert listed.count("\n") == 8 and "no baseline  TTFTRegression" in listed
 
     key = baseline_key(app.get_json("/health")[1], Settings())
     assert key.id == answer["baseline"]["key"]["id"]
     save_bench_baseline(find_folders(app.data_dir), key, 0.5, 0.02, 0.8)
     output = tmp_path / "rules.yml"
-    assert pagedchat("alerts", "render", "--output", str(output), *folder).returncode == 0
+    render(output, app.data_dir)
+    assert capsys.readouterr().out == f"{output}\n"
     rules = {rule["alert"]: rule for rule in yaml.safe_load(output.read_text())["groups"][0]["rules"]}
     assert len(rules) == 7 and "> 0.65" in rules["TTFTRegression"]["expr"]
 
     assert app.stop()[0] == 0
-    ended = pagedchat("alerts", "list", *folder)
+    ended = pagedchat("alerts", "list", "--data-dir", str(app.data_dir))
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("pagedchat: No pagedchat runs on the data folder")
-    assert yaml.safe_load(pagedchat("alerts", "render", *folder).stdout) == yaml.safe_load(output.read_text())
+    render(data_dir=app.data_dir)
+    assert capsys.readouterr().out == output.read_text()
+
+
+def test_rules_that_cannot_be_written_are_said_in_a_sentence_and_leave_nothing(tmp_path):
+    (tmp_path / "file").touch()
+    for output in (tmp_path / "file" / "x", tmp_path / "missing" / "x", tmp_path / ("x" * 255), tmp_path):
+        with pytest.raises(PagedChatError, match="cannot be written .*; name another --output"):
+            render(output, tmp_path / "data")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
