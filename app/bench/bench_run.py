@@ -167,6 +167,18 @@ def side_by_side(
     return Table(title, columns, body, note)
 
 
+def against(table: Table, names: Sequence[str]) -> str:
+    """The lowest and highest ratio of a table of `side_by_side` to each other target, as a sentence; "" for one."""
+    said = []
+    for at, name in enumerate(names[1:]):
+        place = table.columns.index(f"{names[0]} / {name}", len(table.columns) - len(names) + 1 + at)
+        found = [cell for row in table.rows if isinstance(cell := row[place], float)]
+        if found:
+            low, high = min(found), max(found)
+            said.append(f"{low:.2f} to {high:.2f} times {name}" if low != high else f"{low:.2f} times {name}")
+    return f" That is {' and '.join(said)}." if said else ""
+
+
 def not_measured(targets: Sequence[Target]) -> Table | None:
     """What a peer does not tell, so that an empty cell is not taken for a zero."""
     rows: list[list[Cell]] = [[one.name, what] for one in targets for what in one.missing]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from .bench_run import side_by_side, warm_up
+from .bench_run import against, side_by_side, warm_up
 from .figures import median, percentile
 from .http_load import Answer, Ask, LoadClient
 from .options import Shown
@@ -101,5 +101,5 @@ def _tell(result: BenchResult, names: Sequence[str]) -> None:
     if first and last:
         result.verdict = (
             f"{first:,.0f} tokens/s for {keys[0][0]} chat{'s' * (keys[0][0] > 1)} at {keys[0][1]:,} tokens, "
-            f"{last:,.0f} for {keys[-1][0]} at {keys[-1][1]:,}."
+            f"{last:,.0f} for {keys[-1][0]} at {keys[-1][1]:,}." + against(result.tables[0], names)
         )

@@ -30,13 +30,15 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class InterfereSpec:
-    """``streams`` replies run; each has had ``before`` tokens when the prompt of ``prompt`` tokens arrives."""
+    """``streams`` replies run; each has had ``before`` tokens when the prompt of ``prompt`` tokens arrives. Nothing is
+    repeated any more after ``seconds`` on each target."""
 
     streams: int = 4
     prompt: int = 4000
     before: int = 60
     most: int = 1500
     repeats: int = 3
+    seconds: float = 120.0
     seed: int = 0
 
 
@@ -47,7 +49,10 @@ async def run_interfere(clients: Sequence[LoadClient], spec: InterfereSpec, resu
     words = round(min(spec.prompt, longest // 2) / per_word)
     shown.phase(f"{spec.streams} replies and a long prompt", len(clients) * spec.repeats)
     found: dict[str, list[dict[str, Any]]] = {client.target.name: [] for client in clients}
+    ends = time.monotonic() + spec.seconds * len(clients)
     for repeat in range(spec.repeats):
+        if repeat and time.monotonic() > ends:
+            break
         for client in clients:
             random = Random(f"{spec.seed} {repeat}")
             asks = [

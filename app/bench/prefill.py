@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from .bench_run import side_by_side, warm_up
+from .bench_run import against, side_by_side, warm_up
 from .figures import median
 from .http_load import Ask, LoadClient
 from .options import Shown
@@ -61,4 +61,4 @@ def _tell(result: BenchResult, names: Sequence[str], lengths: Sequence[int]) -> 
     series = {name: [(length, by_key[name, length]["ttft_ms"] or 0.0) for length in lengths] for name in names}
     result.plots.append(Plot("Time to the first token of a new prompt", "prompt tokens", "ms", series))
     best = max(cell["tokens_per_s"] or 0.0 for cell in result.figures["cells"] if cell["target"] == names[0])
-    result.verdict = f"New prompts are computed at up to {best:,.0f} tokens/s."
+    result.verdict = f"New prompts are computed at up to {best:,.0f} tokens/s." + against(result.tables[0], names)

@@ -82,7 +82,7 @@ def _run_interfere(spec: ServeSpec, setup: Setup, shown: Shown) -> BenchResult:
 
         async def measure() -> None:
             async with clients_for(targets) as clients:
-                await run_interfere(clients, InterfereSpec(seed=spec.seed), result, shown)
+                await run_interfere(clients, InterfereSpec(seconds=spec.duration, seed=spec.seed), result, shown)
                 close_result(result, clients)
 
         asyncio.run(measure())

@@ -155,6 +155,7 @@ def test_two_targets_stand_side_by_side_with_a_ratio(target):
     assert result.tables[0].columns == ["prompt", "pagedchat", "other", "pagedchat / other"]
     ours, theirs, quotient = (float(cell or 0) for cell in result.tables[0].rows[0][1:])
     assert quotient == pytest.approx(ours / theirs)
+    assert f"That is {quotient:.2f} times other." in result.verdict
     assert result.tables[-1].title == "Not measured" and result.tables[-1].rows == [["other", "queue time"]]
 
 
