@@ -39,19 +39,33 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of the load.")]
 
 
 def finish(result: BenchResult, as_json: bool, output: Path | None) -> NoReturn:
-    """Tell a result and keep it as ``NAME-TIME.json`` and ``.html``; where it lies goes to stderr.
+    """Tell a result and keep it.
 
     Raises:
         typer.Exit: always; 1 when a goal of the bench was missed, else 0.
         PagedChatError: when the folder cannot be written; the result has been printed by then.
     """
-    from ..folders import reason_of
-    from .report import save_result, text_lines
-    from .report_html import save_html
+    from .report import text_lines
 
     if not result.seconds:
         result.finish()
     print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False) if as_json else "\n".join(text_lines(result)))
+    keep(result, output)
+    raise typer.Exit(1 if result.passed is False else 0)
+
+
+def keep(result: BenchResult, output: Path | None) -> None:
+    """Keep a result as ``NAME-TIME.json`` and ``.html``; where it lies goes to stderr.
+
+    Raises:
+        PagedChatError: when the folder cannot be written.
+    """
+    from ..folders import reason_of
+    from .report import save_result
+    from .report_html import save_html
+
+    if not result.seconds:
+        result.finish()
     folder = results_folder() if output is None else output
     try:
         path = save_result(result, folder)
@@ -61,7 +75,6 @@ def finish(result: BenchResult, as_json: bool, output: Path | None) -> NoReturn:
             f"The report cannot be kept in {folder} ({reason_of(error)}); name another folder with --output."
         ) from error
     say(f"Report: {report}", sys.stderr)
-    raise typer.Exit(1 if result.passed is False else 0)
 
 
 def results_folder() -> Path:

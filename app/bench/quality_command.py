@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..terminal import say
-from .options import AsJson, ModelsDir, default_model, named_model
+from .options import AsJson, ModelsDir, Output, default_model, keep, named_model
 
 if TYPE_CHECKING:
     from .quality import QualityReport
+    from .report import Cell, Table
 
 
 def quality(
@@ -20,13 +21,17 @@ def quality(
     peer: Annotated[bool, typer.Option(help="Compare with transformers' own cache, too.")] = True,
     model: Annotated[str, typer.Option(help="GGUF file, Hugging Face folder, or a name in the models folder.")] = "",
     models_dir: ModelsDir = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """How far are the fast paths from float32, and from each other?"""
+    from ..operate.snapshot import configuration_snapshot
     from .models import DEFAULT_MODE, EXACT_MODES, BenchModel
     from .quality import load_passages, run_quality
+    from .report import BenchResult
     from .transformers_peer import cache_flip_rate
 
+    result = BenchResult("quality", configuration_snapshot(), {"passages": passages, "model": model or "default"})
     loaded = BenchModel.open(named_model(model, models_dir) if model else default_model(models_dir))
     report = run_quality(
         loaded,
@@ -36,6 +41,23 @@ def quality(
         lambda line: say(line, sys.stderr),
     )
     print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else "\n".join(quality_lines(report)))
+    result.figures, result.passed = report.to_dict(), all(goal.met for goal in report.goals)
+    result.tables += quality_tables(report)
+    keep(result, output)
+
+
+def quality_tables(report: QualityReport) -> list[Table]:
+    """A table for each mode, and the goals."""
+    from .report import Table
+
+    figures = ["perplexity", "kl", "flip_rate", "kl_whole", "flip_rate_whole"]
+    heads = ["route", "perplexity", "KL to float32", "flips to float32", "KL to whole", "flips to whole"]
+    tables = []
+    for mode, routes in report.measures.items():
+        rows: list[list[Cell]] = [[name, *(one.to_dict()[key] for key in figures)] for name, one in routes.items()]
+        tables.append(Table(mode, heads, rows))
+    goals: list[list[Cell]] = [[one.text, one.got, one.goal, "met" if one.met else "missed"] for one in report.goals]
+    return [*tables, Table("Goals", ["figure", "here", "at most", ""], goals)]
 
 
 def quality_lines(report: QualityReport) -> list[str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..terminal import say
-from .options import AsJson, ModelsDir, default_model
+from .options import AsJson, ModelsDir, Output, default_model, keep
 
 if TYPE_CHECKING:
     from .regress import Outcome
+    from .report import Cell, Table
 
 
 def regress(
@@ -20,6 +22,7 @@ def regress(
         bool, typer.Option("--full", help="All questions, not one of each kind, and plain torch as well: half an hour.")
     ] = False,
     models_dir: ModelsDir = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Does the default model still say what it should, however it is served?
@@ -27,24 +30,43 @@ def regress(
     Every two settings meet in some combination. In float32 all replies must equal plain transformers'; of other number
     formats it is told where they first differ and how often. Ends with 1 when something is wrong.
     """
+    from ..operate.snapshot import configuration_snapshot
     from .combinations import exact_combinations, inexact_combinations, quick_combinations
     from .models import BenchModel
     from .regress import load_cases, run_combination, share_of
+    from .report import BenchResult
 
     model = BenchModel.open(default_model(models_dir))
+    result = BenchResult("regress", configuration_snapshot(), {"full": full})
     cases = load_cases() if full else share_of(load_cases())
     outcomes = []
     for combination in exact_combinations() + inexact_combinations() if full else quick_combinations():
         outcomes.append(run_combination(model, combination, cases))
         say("\n".join(outcome_lines(outcomes[-1])), sys.stderr if as_json else sys.stdout)
     passed = all(outcome.passed for outcome in outcomes)
-    if as_json:
-        found = {"passed": passed, "cases": len(cases), "combinations": [one.to_dict() for one in outcomes]}
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    else:
-        wrong = sum(not outcome.passed for outcome in outcomes)
-        print(f"{len(outcomes)} combinations of {len(cases)} chats: {'all right' if passed else f'{wrong} wrong'}")
+    found = {"passed": passed, "cases": len(cases), "combinations": [one.to_dict() for one in outcomes]}
+    wrong = sum(not outcome.passed for outcome in outcomes)
+    result.verdict = (
+        f"{len(outcomes)} combinations of {len(cases)} chats: {'all right' if passed else f'{wrong} wrong'}"
+    )
+    print(json.dumps(found, indent=2, ensure_ascii=False) if as_json else result.verdict)
+    result.figures, result.passed = found, passed
+    result.tables.append(outcome_table(outcomes))
+    keep(result, output)
     raise typer.Exit(0 if passed else 1)
+
+
+def outcome_table(outcomes: Sequence[Outcome]) -> Table:
+    """A row for each combination."""
+    from .report import Table
+
+    columns = ["combination", "seconds", "tokens", "differ", "verdict", "first problem or difference"]
+    rows: list[list[Cell]] = []
+    for one in outcomes:
+        first = next((str(found) for found in [*one.problems, *one.differences]), "")
+        verdict = "ok" if one.passed else "wrong"
+        rows.append([str(one.combination), one.seconds, one.tokens, len(one.differences), verdict, first])
+    return Table("Combinations", columns, rows)
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:

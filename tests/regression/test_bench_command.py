@@ -18,6 +18,7 @@ from regression.tiny_set import ids, tiny_cases, tiny_model
 def tiny(monkeypatch, tmp_path):
     model, plain = tiny_model()
     cases = tiny_cases(plain)
+    monkeypatch.setenv("PAGEDCHAT_DATA_DIR", str(tmp_path / "data"))
     few = combinations.exact_combinations()[:2]
     monkeypatch.setattr(regress_command, "default_model", lambda folder: tmp_path)
     monkeypatch.setattr(quality_command, "default_model", lambda folder: tmp_path)
@@ -33,11 +34,15 @@ def run(*arguments):
     return CliRunner().invoke(cli, ["bench", *arguments])
 
 
-def test_regress_says_of_each_combination_that_it_is_right_and_ends_with_0(tiny):
+def test_regress_says_of_each_combination_that_it_is_right_ends_with_0_and_keeps_a_report(tiny, tmp_path):
     done = run("regress", "--full")
     assert done.exit_code == 0, done.output
     assert done.stdout.count("\nok ") + done.stdout.startswith("ok ") == 2
     assert f"2 combinations of {len(tiny)} chats: all right" in done.stdout
+    kept = list((tmp_path / "data" / "state" / "bench").iterdir())
+    assert sorted(path.suffix for path in kept) == [".html", ".json"]
+    result = json.loads(next(path for path in kept if path.suffix == ".json").read_text("utf-8"))
+    assert result["passed"] and len(result["tables"][0]["rows"]) == 2 and result["configuration"]["packages"]
 
 
 def test_regress_says_which_combination_differs_and_where_first_and_ends_with_1(tiny):
