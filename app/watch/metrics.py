@@ -20,9 +20,8 @@ from prometheus_client.utils import floatToGoString
 
 from ... import __version__
 from ...engine.client import EngineClient
-from ...engine.metric_catalogue import METRICS
+from ...engine.metric_catalogue import METRICS, PREFIX
 
-PREFIX = "pagedchat_"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 INFOS = {
     "cache_config_info": "The KV cache's configuration; always 1.",

@@ -19,7 +19,8 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Protocol
 
-PREFIX = "pagedchat_"
+from ...engine.metric_catalogue import PREFIX
+
 LOOKBACK_S = 300.0
 NEAR_END = 1.1
 """A series is taken to go on to the window's end if that is not further away than so many pauses between samples."""

@@ -62,10 +62,10 @@ class Rule:
     Attributes:
         title: what it says to a person in a few words.
         says: the same in full, with ``{value}``, ``{threshold}`` and ``{baseline}``; then ``advice``.
-        measure, op, threshold: it holds while ``measure`` is above (or below) the threshold; None without a baseline.
+        measure, op, threshold: it holds while ``measure`` is above (or below) the threshold; None where that needs a
+            baseline and there is none.
         for_s: seconds it must hold until it fires.
-        baseline: this machine's own figure that the threshold was made of, None where there is none.
-        compares: whether it needs a baseline at all.
+        baseline: this machine's own figure that the threshold was made of, if it was made of one.
         enough: what must have been seen for a judgement.
     """
 
@@ -80,7 +80,6 @@ class Rule:
     for_s: int
     severity: Severity = "warning"
     baseline: float | None = None
-    compares: bool = False
     enough: Enough | None = None
 
     @property
@@ -145,8 +144,7 @@ def _pool_rules(settings: Settings) -> tuple[Rule, ...]:
 
 
 def _baseline_rules(settings: Settings, baseline: Baseline) -> tuple[Rule, ...]:
-    replies = Enough(Increase(TTFT + "_count", REPLIES_WINDOW_S), settings.alert_min_replies)
-    hit_rate = baseline.hit_rate
+    least, hit_rate = settings.alert_min_replies, baseline.hit_rate
     return (
         _slower(
             "TTFTRegression",
@@ -155,7 +153,7 @@ def _baseline_rules(settings: Settings, baseline: Baseline) -> tuple[Rule, ...]:
             TTFT,
             settings.alert_ttft_factor,
             baseline.ttft_p95_s,
-            replies,
+            least,
         ),
         _slower(
             "TPOTRegression",
@@ -164,7 +162,7 @@ def _baseline_rules(settings: Settings, baseline: Baseline) -> tuple[Rule, ...]:
             TPOT,
             settings.alert_tpot_factor,
             baseline.tpot_p95_s,
-            replies,
+            least,
         ),
         Rule(
             name="PrefixCacheHitDrop",
@@ -178,15 +176,17 @@ def _baseline_rules(settings: Settings, baseline: Baseline) -> tuple[Rule, ...]:
             unit=SHARE,
             for_s=5 * MINUTE,
             baseline=hit_rate,
-            compares=True,
-            enough=replies,
+            enough=_replies(TTFT, least),
         ),
     )
 
 
-def _slower(
-    name: str, title: str, what: str, metric: str, factor: float, baseline: float | None, enough: Enough
-) -> Rule:
+def _replies(metric: str, least: int) -> Enough:
+    """So many replies in the last 30 minutes of which a histogram tells."""
+    return Enough(Increase(metric + "_count", REPLIES_WINDOW_S), least)
+
+
+def _slower(name: str, title: str, what: str, metric: str, factor: float, baseline: float | None, least: int) -> Rule:
     """A rule that compares a P95 of the last 30 minutes with the baseline's."""
     return Rule(
         name=name,
@@ -199,8 +199,7 @@ def _slower(
         unit=SECONDS,
         for_s=5 * MINUTE,
         baseline=baseline,
-        compares=True,
-        enough=enough,
+        enough=_replies(metric, least),
     )
 
 

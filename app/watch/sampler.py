@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ...engine.errors import PagedChatError
 from ...engine.metric_catalogue import blank_metrics
 from ..background import in_thread
-from .alert_view import alert_view
+from .alert_view import alert_view, sentence
 from .baseline import Baseline, baseline_key, baseline_of, utc_today
 from .baseline_file import BaselineFile, Records
 from .evaluate import AlertState, evaluate_all
@@ -172,9 +172,9 @@ class AlertWatch:
 
     def _told(self) -> list[Any]:
         """What people are told: states, and the sentences of those that are not quiet."""
-        loud = ("pending", "firing")
-        said = [(name, one.state, one.value if one.state in loud else None) for name, one in self._states.items()]
-        return [self._baseline.words, *said]
+        states = [(rule, self._states[rule.name]) for rule in self._rules]
+        loud = [sentence(rule, one) for rule, one in states if one.state in ("pending", "firing")]
+        return [self._baseline.words, [one.state for _, one in states], loud]
 
     def _tell_once(self, trouble: str) -> None:
         if trouble != self._trouble:

@@ -60,6 +60,10 @@ def too_few_replies_to_judge(engine: WatchedEngine, minute: float) -> None:
         engine.reply(ttft_s=9.0, tpot_s=9.0, cached=0)
 
 
+def most_replies_are_one_token(engine: WatchedEngine, minute: float) -> None:
+    engine.reply(tpot_s=9.0 if minute % 3 == 0 else None)
+
+
 def prompts_begin_differently(engine: WatchedEngine, minute: float) -> None:
     engine.reply(cached=85 if minute < 20 or minute > 45 else 0)
 
@@ -92,13 +96,14 @@ def anything(engine: WatchedEngine, minute: float) -> None:
         engine.hits += chance.randrange(engine.queries - engine.hits)
 
 
-MINUTES = {
+MINUTES: dict[Act, float] = {
     nothing_happens: 10,
     all_is_well: 40,
     full_for_a_while: 25,
     the_queue_grows: 40,
     tokens_come_slowly: 45,
     too_few_replies_to_judge: 40,
+    most_replies_are_one_token: 40,
     the_engine_begins_anew: 50,
 }
 """How long a story is looked at where an hour would show nothing more."""
@@ -110,6 +115,7 @@ FIRES = {
     first_tokens_come_late: {"TTFTRegression"},
     tokens_come_slowly: {"TPOTRegression"},
     too_few_replies_to_judge: set(),
+    most_replies_are_one_token: set(),
     prompts_begin_differently: {"PrefixCacheHitDrop"},
     the_engine_begins_anew: {"HighKVCacheUsage", "TTFTRegression", "EngineRestarted"},
     memory_runs_out: {"OutOfMemory"},

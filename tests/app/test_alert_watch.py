@@ -204,6 +204,6 @@ def test_the_commands_ask_the_server_of_the_data_folder(start_app, tmp_path, cap
 def test_rules_that_cannot_be_written_are_said_in_a_sentence_and_leave_nothing(tmp_path):
     (tmp_path / "file").touch()
     for output in (tmp_path / "file" / "x", tmp_path / "missing" / "x", tmp_path / ("x" * 255), tmp_path):
-        with pytest.raises(PagedChatError, match="cannot be written .*; name another --output"):
+        with pytest.raises(PagedChatError, match=r"cannot be written .*; name another --output"):
             render(output, tmp_path / "data")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

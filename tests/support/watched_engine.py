@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
-from pagedchat.app.watch.promql import PREFIX, Sample, series_of
+from pagedchat.app.watch.promql import Sample, series_of
 from pagedchat.app.watch.rules import TPOT, TTFT, Rule, watched_names
+from pagedchat.engine.metric_catalogue import PREFIX
 
 STEP_S = 15
 BOUNDS = [0.001, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]
@@ -37,10 +38,11 @@ class WatchedEngine:
         self.queries = self.hits = 0
         self.counts = {name: [0] * (len(BOUNDS) + 1) for name in (TTFT, TPOT)}
 
-    def reply(self, ttft_s: float = 0.2, tpot_s: float = 0.02, prompt: int = 100, cached: int = 80) -> None:
-        """One reply has ended."""
+    def reply(self, ttft_s: float = 0.2, tpot_s: float | None = 0.02, prompt: int = 100, cached: int = 80) -> None:
+        """One reply has ended; ``tpot_s`` None: with its first token."""
         self.counts[TTFT][bisect_left(BOUNDS, ttft_s)] += 1
-        self.counts[TPOT][bisect_left(BOUNDS, tpot_s)] += 1
+        if tpot_s is not None:
+            self.counts[TPOT][bisect_left(BOUNDS, tpot_s)] += 1
         self.queries += prompt
         self.hits += cached
 

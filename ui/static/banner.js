@@ -56,8 +56,10 @@ export class Banner {
     const head = `${WORDS[state] ?? state}${state === "failed" ? "." : ""}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
     const said = status.message === `${WORDS[state]}.` ? "" : status.message;
     const parts = [h("span.words", {}, h("b", {}, head), said ? ` ${said}` : "")];
-    if (state === "failed") parts.unshift(icon("warn")), parts.push(...back);
-    else {
+    if (state === "failed") {
+      parts.unshift(icon("warn"));
+      parts.push(...back);
+    } else {
       parts.push(h(known ? "span.progress" : "span.progress.unknown", {
         role: "progressbar", "aria-label": WORDS[state] ?? state, "aria-valuemin": "0", "aria-valuemax": "100",
         "aria-valuenow": known ? String(Math.floor(progress * 100)) : null,
