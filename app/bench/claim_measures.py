@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .models import BenchModel
     from .published_side import Case
 
+PATIENCE_S = 60.0
+"""No further round begins after so long: a busy machine gets fewer figures, not a longer wait."""
 BURST_PROMPTS = Lengths(150, least=60, most=400)
 BURST_REPLIES = Lengths(100, least=16, most=240)
 
@@ -29,7 +32,7 @@ class Burst:
     """Requests that come all at once, on a KV budget of some whole contexts.
 
     Attributes:
-        rounds: times that each way serves it, in turns.
+        rounds: times that each way serves it, in turns; fewer where that takes long.
     """
 
     requests: int = 20
@@ -45,7 +48,10 @@ def burst_figures(model: BenchModel, burst: Burst) -> dict[str, Any]:
     """Contiguous and paged on the model, in turns: medians of tokens a second and of TTFT P95, and equal replies."""
     arrivals = chat_load(burst.requests, burst.prompts, burst.replies, 0.0, burst.seed, model.tokenizer.num_tokens)
     runs: dict[Way, list[Replay]] = {CONTIGUOUS: [], PAGED: []}
+    began = time.monotonic()
     for turn in range(burst.rounds):
+        if turn and time.monotonic() - began > PATIENCE_S:
+            break
         for way in list(runs) if turn % 2 else list(runs)[::-1]:
             engine = _engine(model, way, burst.reservations * burst.context, burst.context, max_queue=len(arrivals))
             replay(engine, [replace(arrivals[0], max_tokens=2)])
@@ -59,6 +65,7 @@ def burst_figures(model: BenchModel, burst: Burst) -> dict[str, Any]:
             "running_peak": max(step.running for run in some for step in run.steps),
             "utilization": statistics.mean(run.utilization for run in some),
         }
+    found["rounds"] = len(runs[PAGED])
     pairs = zip(runs[CONTIGUOUS][0].requests, runs[PAGED][0].requests, strict=True)
     found["replies"], found["same_replies"] = len(arrivals), sum(one.ids == other.ids for one, other in pairs)
     return found
