@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from .models.decoder import serves_plain
+from .scheduler import ROWS_OF_LOGITS
 
 if TYPE_CHECKING:
     from ..kernels.interface import DecoderShape, DecoderWeights, Kernels, Weight
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
 FLOAT = 4
 SCORE_COPIES = 3
 """Scores of plain torch's attention that are alive at a time: scaled, masked, weights."""
-PACKED_BYTES = {"Q4_0": 0.625, "Q4_1": 0.625, "Q8_0": 1.125}
+PACKED_BYTES = {"Q4_0": 0.625, "Q4_1": 0.625, "Q8_0": 1.0625}
 """Bytes a weight in the panels of the compiled kernels; other block formats become float16."""
 SPLIT = 256
-"""Slots that the compiled attention takes at a time where a row is alone."""
-ROWS_OF_LOGITS = 64
-"""Rows of a prompt whose logits a step may want beside those of every request."""
+"""Slots that the compiled attention takes at a time where a row is alone (the kernel's own needs its compiler)."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +116,7 @@ def step_bytes(shape: DecoderShape, limits: StepLimits, plain: bool, rows_apart:
     """
     attended, shared = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
     qkv = attended + 2 * shared
+    # a row for each request, and a prompt's rows where its logits are asked for
     logits = (limits.seqs + ROWS_OF_LOGITS) * shape.vocab_size * 3 * FLOAT
     if not plain:
         widths = 3 * shape.hidden_size + qkv + 2 * attended + 4 * shape.intermediate_size
