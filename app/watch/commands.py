@@ -41,7 +41,7 @@ def list_alerts(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         return
     print(answer["baseline"]["words"])
     for alert in answer["alerts"]:
-        since = f" since {datetime.fromtimestamp(alert['since']):%H:%M:%S}" if alert["since"] else ""
+        since = f" since {datetime.fromtimestamp(alert['since']):%Y-%m-%d %H:%M:%S}" if alert["since"] else ""
         print(f"{alert['state']:<11}  {alert['name']:<22}  {alert['title']}{since}: {alert['sentence']}")
 
 

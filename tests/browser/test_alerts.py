@@ -28,7 +28,7 @@ def test_a_strip_shows_what_warns_and_goes_when_it_is_over(chat: PageDriver, ser
     expect(button).to_have_attribute("aria-label", "Blocks, 1 alert")
 
     chat.page.reload()
-    expect(strip.locator("li")).to_have_count(1)
+    expect(strip.get_by_role("listitem")).to_have_count(1)
     server.sample_alerts(1, kv_cache_usage_perc=0.1)
     expect(strip).to_be_hidden()
     expect(button).not_to_have_attribute("aria-label", "Blocks, 1 alert")

@@ -6,10 +6,11 @@ import { plural } from "./format.js";
 
 const NO_BASELINE = "no baseline";
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const dayAndClock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 
 export class Alerts {
   constructor() {
-    this.element = h("ul.alerts", { "aria-label": "Alerts", role: "status", "data-testid": "alerts", hidden: true });
+    this.element = h("ul.alerts", { "aria-label": "Alerts", "aria-live": "polite", "data-testid": "alerts", hidden: true });
     byId("pc-kv").querySelector("h2").after(this.element);
     this.mark = h("i.mark", { hidden: true });
     byId("pc-blocks").append(this.mark);
@@ -70,8 +71,12 @@ function row({ name, title, state, since, sentence }) {
   return h(`li.${state}`, { "data-alert": name },
     firing ? icon("warn") : h("i.ring", { "aria-hidden": "true" }),
     h("div", {},
-      h("b", {}, title), h("small", {}, `${firing ? "since" : "watched since"} ${clock.format(since * 1_000)}`),
+      h("b", {}, title), h("small", {}, `${firing ? "since" : "watched since"} ${timeOf(new Date(since * 1_000))}`),
       h("p", {}, unbroken(sentence))));
+}
+
+function timeOf(date) {
+  return (date.toDateString() === new Date().toDateString() ? clock : dayAndClock).format(date);
 }
 
 /** No line ends between a number and its unit. */
