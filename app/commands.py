@@ -17,6 +17,7 @@ from ..engine.errors import PagedChatError
 from .bench.commands import bench_cli
 from .end_signals import on_end_signals
 from .operate.commands import add_commands
+from .options import AsJson, DataDir, ModelsDir
 from .sessions_command import sessions_cli
 from .terminal import say
 from .watch.commands import alerts_cli
@@ -39,11 +40,6 @@ cli.add_typer(config_cli, name="config")
 cli.add_typer(bench_cli, name="bench")
 cli.add_typer(sessions_cli, name="sessions")
 cli.add_typer(alerts_cli, name="alerts")
-add_commands(cli, config_cli)
-
-DataDir = Annotated[Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)]
-ModelsDir = Annotated[Path | None, typer.Option(help="Folder of the models.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _size(text: str) -> int:
@@ -182,6 +178,9 @@ def config_path(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json:
         return
     for name, path in paths.items():
         print(f"{name:<12} {path}")
+
+
+add_commands(cli, config_cli)
 
 
 def run(arguments: Sequence[str]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""One server a data folder: a lock that its process holds, and a note that says where its page is."""
+"""One server a data folder: a lock that its process holds, and a note by which others find and ask it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import http.client
 import json
 import os
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
@@ -16,7 +17,8 @@ from filelock import FileLock, Timeout
 from ..engine.errors import PagedChatError
 from .folders import reason_of
 
-ANSWER_S = 2.0
+ANSWER_S = 30.0
+PAGE_ANSWER_S = 2.0
 LOOK_AGAIN_S = 0.2
 
 
@@ -103,17 +105,56 @@ def read_note(data: Path) -> RunningServer | None:
         return None
 
 
+def running_server(data: Path) -> RunningServer | None:
+    """The server that serves this data folder, if its page answers."""
+    server = read_note(data)
+    return server if server and page_answers(server) else None
+
+
 def page_answers(server: RunningServer) -> bool:
     """Whether a pagedchat answers at the server's address, ready or still loading."""
-    address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", server.port, timeout=ANSWER_S)
+    with suppress(PagedChatError):
+        answer = ask_json(server, "GET", "/health", timeout_s=PAGE_ANSWER_S)[1]
+        return isinstance(answer, dict) and "status" in answer
+    return False
+
+
+def ask(
+    server: RunningServer, method: str, path: str, body: Any = None, timeout_s: float = ANSWER_S
+) -> tuple[int, bytes]:
+    """One request to a server of ours, ``body`` as JSON; status and content of the answer.
+
+    Raises:
+        PagedChatError: it did not answer.
+    """
+    host = urlsplit(server.url).hostname or "127.0.0.1"
+    data = None if body is None else json.dumps(body)
     try:
-        connection.request("GET", "/health")
-        return "status" in json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError, TypeError):
-        return False
-    finally:
-        connection.close()
+        with closing(http.client.HTTPConnection(host, server.port, timeout=timeout_s)) as connection:
+            connection.request(method, path, data, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise _no_answer(server, error) from error
+
+
+def ask_json(
+    server: RunningServer, method: str, path: str, body: Any = None, timeout_s: float = ANSWER_S
+) -> tuple[int, Any]:
+    """`ask` for a JSON answer; status and value.
+
+    Raises:
+        PagedChatError: it did not answer, or not with JSON.
+    """
+    status, content = ask(server, method, path, body, timeout_s)
+    try:
+        return status, json.loads(content or b"null")
+    except ValueError as error:
+        raise _no_answer(server, error) from error
+
+
+def _no_answer(server: RunningServer, error: Exception) -> PagedChatError:
+    return PagedChatError(f"pagedchat at {server.url} did not answer ({type(error).__name__}).")
 
 
 def _note(data: Path) -> Path:

@@ -38,7 +38,7 @@ from .instance import InstanceLock, RunningServer
 from .log import log_file, start_log
 from .model_store import ModelStore
 from .operate.known_good import KnownGoodStore
-from .operate.recovery import Recovery, Target, described, find_model, with_way_back
+from .operate.recovery import Recovery, Target, described, resolve_model, with_way_back
 from .settings import Configuration, Settings
 from .terminal import say
 from .watch.sampler import AlertWatch
@@ -119,7 +119,7 @@ def _find_model(configuration: Configuration, models: ModelStore) -> Path | Mode
     Raises:
         ModelFileError: there is no such model, and no way back.
     """
-    settings, rollback = configuration.settings, configuration.rollback
+    rollback = configuration.rollback
     store = KnownGoodStore(configuration.folders.state)
     if configuration.rollback_over:
         store.end_rollback()
@@ -132,9 +132,7 @@ def _find_model(configuration: Configuration, models: ModelStore) -> Path | Mode
             sys.stderr,
         )
     try:
-        if rollback is not None and settings.model == rollback.record.settings.get("model"):
-            return find_model(rollback.record, models)
-        return models.resolve(settings.model)
+        return resolve_model(configuration, models)
     except ModelFileError as error:
         record = store.load()
         if record is None or not record.differences(configuration.kept()):

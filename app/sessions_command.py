@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..engine.errors import PagedChatError
+from .options import AsJson, DataDir
 
 if TYPE_CHECKING:
     from ..sessions.usage import Usage
@@ -27,10 +27,8 @@ def stats(
     load_profile: Annotated[
         bool, typer.Option("--load-profile", help="Print a load for `bench serve --load`: numbers, no text.")
     ] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """How long chats are, how many turns they have, how long you pause. Reads lengths and times only."""
     from ..sessions.usage import read_usage

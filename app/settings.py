@@ -43,8 +43,7 @@ ENGINE_FIELDS = (
     "hang_timeout_s",
 )
 POOL_SIZES = ("num_blocks", "kv_cache_memory", "gpu_memory_utilization")
-"""Ways to say one thing: where a higher place says it in one way, what a rollback or a profile says in another is left
-out."""
+"""Ways to say one thing: where a higher place says it in one way, what lower ones say in another is left out."""
 KEPT_FIELDS = ("model", "profile", *ENGINE_FIELDS)
 """What a known good configuration consists of; addresses and folders are not part of it."""
 OTHER_VARIABLES = ("PAGEDCHAT_TRIALS",)
@@ -194,7 +193,7 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
         del from_file[name]
         warnings.append(f"{_unknown_key(folders.config_file, name)} It is left aside while the rollback lasts.")
     layers = _layers(given, environment, from_file, in_force)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict.fromkeys(POOL_SIZES)  # else pydantic reads those that a layer hides by itself
     origins = dict.fromkeys(Settings.model_fields, "default")
     for origin, layer in reversed(layers.items()):
         values |= layer
@@ -223,15 +222,12 @@ def _layers(
     }
     wanted = next((layer["profile"] for layer in layers.values() if "profile" in layer), None)
     layers["profile"] = profile_values(_empty_as_none(wanted))
-    if _says_pool_size(given):  # the rollback goes on hiding what lower places say
-        layers["rollback"] |= {name: None for name in POOL_SIZES if name in layers["rollback"]}
-    if any(_says_pool_size(layers[origin]) for origin in ("flag", "rollback", "environment", "config file")):
-        layers["profile"] = {name: value for name, value in layers["profile"].items() if name not in POOL_SIZES}
+    said = False
+    for origin, layer in layers.items():
+        if said:
+            layers[origin] = {name: value for name, value in layer.items() if name not in POOL_SIZES}
+        said = said or any(name in layer for name in POOL_SIZES)
     return layers
-
-
-def _says_pool_size(layer: dict[str, Any]) -> bool:
-    return any(layer.get(name) is not None for name in POOL_SIZES)
 
 
 def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..terminal import memory
 from .doctor import Findings
 
 GIB = 1 << 30
@@ -40,16 +41,16 @@ def _room(found: Findings) -> Iterator[str]:
         if not row["writable"] and row["name"] != "data":
             yield f"{row['trouble']} {_LOST.get(row['name'], '')}".strip()
         elif row["free"] is not None and row["free"] < LITTLE_DISK and row["name"] in ("data", "models"):
-            yield f"Only {_size(row['free'])} are free on the disk of {row['path']}: make room there."
+            yield f"Only {memory(row['free'])} are free on the disk of {row['path']}: make room there."
     free, total = found.surroundings.get("memory_free"), found.surroundings.get("memory_total")
     need = LITTLE_MEMORY + 2 * (found.model.get("size") or 0)
     if found.server is None and free is not None and free < need:
         yield (
-            f"Only {_size(free)} of {_size(total or 0)} of memory are free: close other programs, or start with "
+            f"Only {memory(free)} of {memory(total or 0)} of memory are free: close other programs, or start with "
             "--profile low-memory."
         )
     if found.surroundings.get("swap_used", 0) > GIB and free is not None and free < 2 * need:
-        yield f"{_size(found.surroundings['swap_used'])} are swapped out: memory is short, and replies will stall."
+        yield f"{memory(found.surroundings['swap_used'])} are swapped out: memory is short, and replies will stall."
     if found.model.get("state") == "missing":
         yield f"{found.model['said']} `pagedchat models pull` fetches it ahead of time."
 
@@ -92,7 +93,3 @@ _LOST = {
     "state": "Without it nothing is known of earlier starts.",
     "config": "That is only needed to change config.toml.",
 }
-
-
-def _size(size: int) -> str:
-    return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / (1 << 20):,.0f} MiB"

@@ -9,18 +9,17 @@ from __future__ import annotations
 import http.client
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from ...engine.errors import PagedChatError
-from ..instance import RunningServer
+from ..instance import RunningServer, ask, ask_json, running_server
 from ..log import log_file
 from ..settings import Configuration
 from .evidence import Evidence, EvidenceFolder, age_of
 from .known_good import KnownGoodStore, files_of
-from .show import call, running_server
 from .snapshot import configuration_snapshot
 
 State = Literal["pass", "fail", "not measured"]
@@ -82,7 +81,7 @@ class Known:
 def check_everything(configuration: Configuration, now: datetime | None = None) -> Checklist:
     """Go through the list. Looks only; a server that runs is asked for its health, metrics and alerts."""
     now = now or datetime.now(UTC)
-    server = running_server(configuration.folders)
+    server = running_server(configuration.folders.data)
     snapshot = configuration_snapshot(configuration.settings, _info(configuration, server))
     evidence = EvidenceFolder(configuration.folders.state / "bench", snapshot, now)
     known = Known(configuration, snapshot, evidence, server, now)
@@ -256,8 +255,10 @@ def _baseline(part: str, known: Known) -> Line:
 
 
 def _metrics(part: str, server: RunningServer) -> Iterator[Line]:
-    address = f"{server.url}/metrics"
-    values = {name: float(value) for name, value in METRIC.findall(_text_at(server, "/metrics"))}
+    address, text = f"{server.url}/metrics", ""
+    with suppress(PagedChatError):
+        text = ask(server, "GET", "/metrics")[1].decode(errors="replace")
+    values = {name: float(value) for name, value in METRIC.findall(text)}
     if "num_requests_running" not in values:
         yield Line(part, "metrics", "fail", "the server does not give them", address, 0.0)
         yield Line(part, "engine restarts", "not measured", "there are no metrics", address, 0.0)
@@ -271,7 +272,7 @@ def _metrics(part: str, server: RunningServer) -> Iterator[Line]:
 def _alerts(part: str, server: RunningServer) -> Line:
     address = f"{server.url}/api/alerts"
     try:
-        status, answer = call(server, "GET", "/api/alerts")
+        status, answer = ask_json(server, "GET", "/api/alerts")
     except PagedChatError as error:
         return Line(part, "alerts", "fail", str(error), address, 0.0)
     if status != http.client.OK:
@@ -287,7 +288,7 @@ def _alerts(part: str, server: RunningServer) -> Line:
 def _info(configuration: Configuration, server: RunningServer | None) -> dict[str, Any]:
     """What is known of the model in force: from the server that runs, else from what answered last, if it is that."""
     if server is not None:
-        status, answer = call(server, "GET", "/health")
+        status, answer = ask_json(server, "GET", "/health")
         if status == http.client.OK:
             return answer
     record = KnownGoodStore(configuration.folders.state).load()
@@ -319,16 +320,3 @@ def _unmeasured(part: str, title: str, found: Evidence | None, advice: str) -> L
 
 def _spread(figures: dict[str, Any]) -> str:
     return "/".join(f"{figures[name]:,.0f}" if figures.get(name) is not None else "-" for name in ("p50", "p95", "p99"))
-
-
-def _text_at(server: RunningServer, path: str) -> str:
-    address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", server.port, timeout=10)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.read().decode(errors="replace") if answer.status == http.client.OK else ""
-    except (OSError, http.client.HTTPException):
-        return ""
-    finally:
-        connection.close()

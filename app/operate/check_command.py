@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..options import AsJson, serve_flags
 from ..terminal import say
-from .options import AsJson, serve_flags
 
 if TYPE_CHECKING:
     from .check import Checklist

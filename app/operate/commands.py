@@ -1,4 +1,4 @@
-"""``pagedchat rollback | doctor | check`` and ``pagedchat config show | diff``. Heavy modules load where needed."""
+"""``pagedchat doctor | check | rollback`` and ``pagedchat config show | diff``. Heavy modules load where needed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from ...engine.errors import PagedChatError
+from ..options import SERVE_FLAGS, AsJson, DataDir, ModelsDir, serve_flags
 from ..terminal import say
 from .check_command import check
 from .doctor_command import doctor
-from .options import SERVE_FLAGS, AsJson, DataDir, ModelsDir, serve_flags
 
 
 def add_commands(cli: typer.Typer, config_cli: typer.Typer) -> None:
     """Register the commands; ``config_cli`` is the group of ``config``."""
-    cli.command("rollback")(rollback)
     cli.command("doctor", context_settings=SERVE_FLAGS)(doctor)
     cli.command("check", context_settings=SERVE_FLAGS)(check)
+    cli.command("rollback")(rollback)
     config_cli.command("show", context_settings=SERVE_FLAGS)(show)
     config_cli.command("diff")(diff)
 
@@ -36,20 +36,20 @@ def rollback(
     A server that runs starts its engine again with it, chats stay as they are; without one the next start uses it.
     Nothing is written to config.toml. Flags of a later start still count; --undo, or a change of config.toml, ends it.
     """
+    from ..instance import ask_json, running_server
     from ..model_store import ModelStore
     from .known_good import KnownGoodStore
     from .recovery import described, find_model
-    from .show import call, running_server
 
     folders = _folders(data_dir, models_dir)
     store = KnownGoodStore(folders.state)
-    server = running_server(folders)
+    server = running_server(folders.data)
     if undo:
         ended = store.end_rollback()
         later = "; the server that runs keeps what it has until it is started again" if server and ended else ""
         message = f"The next start follows your own settings again{later}." if ended else "No rollback is in force."
     elif server is not None:
-        status, answer = call(server, "POST", "/api/rollback")
+        status, answer = ask_json(server, "POST", "/api/rollback")
         if status != 200:
             raise PagedChatError(answer.get("error") or "The server that runs cannot go back.")
         message = answer["message"]

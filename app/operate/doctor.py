@@ -21,12 +21,11 @@ import psutil
 
 from ...engine.errors import PagedChatError
 from ..folders import Folders, make_writable
-from ..instance import RunningServer
+from ..instance import RunningServer, ask_json, running_server
 from ..model_store import ModelStore
 from ..settings import Configuration
 from .known_good import KEPT, KnownGoodStore
-from .recovery import find_model
-from .show import call, running_server
+from .recovery import resolve_model
 from .snapshot import configuration_snapshot
 from .speed import Speed, ask_server, try_engine
 
@@ -71,7 +70,7 @@ def examine(configuration: Configuration, tell: Tell = lambda line: None, try_it
         try_it: starts an engine and lets it answer; see ``speed.try_engine``.
     """
     folders = configuration.folders
-    server = running_server(folders)
+    server = running_server(folders.data)
     found = Findings(
         configuration_snapshot(configuration.settings),
         folders=look_at_folders(folders),
@@ -88,9 +87,7 @@ def examine(configuration: Configuration, tell: Tell = lambda line: None, try_it
         info = _look_at_engine(configuration, path, found, tell, try_it)
     if info:
         found.configuration = configuration_snapshot(configuration.settings, info)
-        found.kernels = {
-            name: info[name] for name in ("device", "dtype", "kernels", "threads", "reason") if name in info
-        }
+        found.kernels = {name: info[name] for name in KERNEL_FACTS if name in info}
         found.kernels["compiling"] = bool(info.get("compiling"))
         found.warnings += info.get("warnings", [])
     else:
@@ -170,17 +167,10 @@ def sha256_of(path: Path) -> str:
 
 
 def _look_at_model(configuration: Configuration, found: Findings) -> Path | None:
-    settings, models, rollback = (
-        configuration.settings,
-        ModelStore(configuration.folders.models),
-        configuration.rollback,
-    )
+    settings, models = configuration.settings, ModelStore(configuration.folders.models)
     found.model = {"name": settings.model, "path": None, "size": None, "sha256": None, "state": "missing", "said": ""}
     try:
-        if rollback and settings.model == rollback.record.settings.get("model"):
-            path = find_model(rollback.record, models)
-        else:
-            path = models.resolve(settings.model)
+        path = resolve_model(configuration, models)
     except PagedChatError as error:
         found.model |= {"state": "damaged", "said": str(error)}
         return None
@@ -219,7 +209,7 @@ def _look_at_engine(
 def _look_at_server(server: RunningServer, found: Findings, tell: Tell) -> dict[str, Any]:
     tell("Measuring on the server that runs")
     try:
-        status, info = call(server, "GET", "/health")
+        status, info = ask_json(server, "GET", "/health")
         if status != 200:
             found.speed_note = info.get("message") or f"the server that runs is {info['status']}"
             return {}

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
+from ..options import AsJson, serve_flags
 from ..terminal import memory, say
-from .options import AsJson, serve_flags
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:

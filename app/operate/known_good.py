@@ -259,9 +259,11 @@ def _known_good(values: Any) -> KnownGood | None:
     try:
         model = ModelRecord(**values["model"]) if values["model"] else None
         known = {one.name for one in fields(KnownGood)}
-        return KnownGood(**{name: value for name, value in {**values, "model": model}.items() if name in known})
+        record = KnownGood(**{name: value for name, value in {**values, "model": model}.items() if name in known})
     except (KeyError, TypeError):
         return None
+    whole = isinstance(record.settings, dict) and isinstance(record.answered_at, str)
+    return record if whole and (model is None or isinstance(model.files, dict)) else None
 
 
 def _read(path: Path) -> dict[str, Any]:

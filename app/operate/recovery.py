@@ -88,7 +88,7 @@ class Recovery:
 
     def way_back(self) -> KnownGood | None:
         """The known good configuration, if it is another one than that in force."""
-        return self._record if self._differences() and not self._answered else None
+        return self._record if not self._answered and self._differences() else None
 
     def view(self) -> dict[str, Any]:
         """For /health and the page: ``problem``, ``way_back`` (when that configuration answered), ``rolled_back``
@@ -213,6 +213,18 @@ def _capacity(engine: dict[str, Any]) -> int | None:
         return None
     limit, blocks, size = (int(value or 0) for value in known)
     return min(limit, blocks * size)
+
+
+def resolve_model(configuration: Configuration, models: ModelStore) -> Path | None:
+    """Where the model of a configuration is, as it was where a rollback chose it; None when it has to be fetched.
+
+    Raises:
+        ModelFileError: there is no such model, and it cannot be fetched.
+    """
+    settings, rollback = configuration.settings, configuration.rollback
+    if rollback is not None and settings.model == rollback.record.settings.get("model"):
+        return find_model(rollback.record, models)
+    return models.resolve(settings.model)
 
 
 def find_model(record: KnownGood, models: ModelStore) -> Path | None:

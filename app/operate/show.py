@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...engine.errors import PagedChatError
 from ..folders import Folders, reason_of
-from ..instance import RunningServer, page_answers, read_note
+from ..instance import ask_json, running_server
 from ..settings import Configuration, Settings, load_configuration
 from .known_good import KnownGoodStore
 from .snapshot import configuration_snapshot
 
 NAMED = ("current", "known-good", "default")
-ANSWER_S = 30.0
 
 
 def shown_settings(configuration: Configuration) -> list[dict[str, Any]]:
@@ -42,37 +39,13 @@ def snapshot_named(name: str, flags: dict[str, Any]) -> dict[str, Any]:
     return _snapshot_in(Path(name))
 
 
-def running_server(folders: Folders) -> RunningServer | None:
-    """The server that serves these folders, if one answers."""
-    server = read_note(folders.data)
-    return server if server and page_answers(server) else None
-
-
 def running_info(folders: Folders) -> dict[str, Any]:
     """What the engine of the server that runs says of itself; empty without one that is ready."""
-    server = running_server(folders)
+    server = running_server(folders.data)
     if server is None:
         return {}
-    status, answer = call(server, "GET", "/health")
+    status, answer = ask_json(server, "GET", "/health")
     return answer if status == http.client.OK else {}
-
-
-def call(server: RunningServer, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """One request to a server of ours; status and parsed answer.
-
-    Raises:
-        PagedChatError: it did not answer.
-    """
-    address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", server.port, timeout=ANSWER_S)
-    try:
-        with closing(connection):
-            data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"content-type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise PagedChatError(f"pagedchat at {server.url} did not answer ({type(error).__name__}).") from error
 
 
 def snapshot_differences(one: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:

@@ -16,8 +16,7 @@ from ...engine.errors import EngineError, PagedChatError
 from ...engine.generate_request import GenerateRequest, RequestStarted
 from ...engine.sampling_params import SamplingParams
 from ...engine.types import RequestMetrics
-from ..instance import RunningServer
-from .show import call
+from ..instance import RunningServer, ask_json
 
 PROMPT_TOKENS = 512
 REPLY_TOKENS = 64
@@ -122,10 +121,10 @@ def ask_server(server: RunningServer, model: str) -> Speed | None:
         "ignore_eos": True,
         "cache_salt": salt,
     }
-    status, answer = call(server, "POST", "/v1/completions", body)
+    status, answer = ask_json(server, "POST", "/v1/completions", body)
     if status != 200:
         raise PagedChatError(answer["error"]["message"])
-    _, known = call(server, "GET", "/api/kv/requests")
+    _, known = ask_json(server, "GET", "/api/kv/requests")
     wanted = (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"])
     for one in reversed(known["requests"]):
         metrics = one.get("metrics") or {}

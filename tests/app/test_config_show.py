@@ -82,6 +82,15 @@ def test_a_pool_size_said_in_another_way_hides_the_profiles(tmp_path):
     assert found.settings.max_num_seqs == PROFILES["low-memory"].values["max_num_seqs"]
 
 
+def test_a_flag_for_the_pools_size_beats_another_way_to_say_it_in_environment_and_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("PAGEDCHAT_NUM_BLOCKS", "64")
+    found = configured(tmp_path, "gpu_memory_utilization = 0.5", kv_cache_memory=1 << 20)
+
+    assert (found.settings.kv_cache_memory, found.origins["kv_cache_memory"]) == (1 << 20, "flag")
+    assert (found.settings.num_blocks, found.settings.gpu_memory_utilization) == (None, None)
+    assert configured(tmp_path).settings.num_blocks == 64, "the environment beats the file in the same way"
+
+
 def test_unknown_variables_are_told_with_a_guess_and_known_ones_of_others_are_not(tmp_path, monkeypatch):
     monkeypatch.setenv("PAGEDCHAT_MAX_NUM_SEQ", "4")
     monkeypatch.setenv("PAGEDCHAT_TRIALS", "3")

@@ -47,7 +47,19 @@ def test_what_is_kept_comes_back_and_the_newest_replaces_the_one_before(store, m
     assert sorted(path.name for path in store.path.parent.iterdir()) == ["known_good", "known_good.json"]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"settings": {}, "model": {"x": 1}}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "\x00\xff",
+        '{"settings": {}, "model": {"x": 1}, "engine_url": null, "answered_at": ""}',
+        '{"settings": [], "model": null, "engine_url": null, "answered_at": ""}',
+        '{"settings": {}, "model": null, "engine_url": null, "answered_at": 7}',
+    ],
+)
 def test_a_record_that_cannot_be_read_counts_as_none(store, content):
     store.path.parent.mkdir()
     store.path.write_text(content)

@@ -1,4 +1,4 @@
-"""What the operating commands share: options, and serve's flags on a command that is not serve."""
+"""What commands share: options, and serve's flags on a command that is not serve."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def serve_flags(context: typer.Context) -> dict[str, Any]:
     """
     import typer.main
 
-    from ..commands import cli
+    from .commands import cli
 
     serve = typer.main.get_command(cli).commands["serve"]  # type: ignore[attr-defined]
     return dict(serve.make_context(context.info_name or "", list(context.args)).params)
