@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 WARM_UP_TOKENS = 8
+NOT_FOR_BENCHES = {"host", "port", "no_browser", "allowed_host", "data_dir", "profile"}
+"""Settings that a bench's server has of its own; a profile has become the settings it stands for."""
 BUSY = 1.5
 """Load for each core above which a measurement is not one of a quiet machine."""
 
@@ -82,11 +84,13 @@ def running(setup: Setup, shown: Shown, sides: Sequence[Side] = (Side(),)) -> It
     path = default_model(settings.models_dir) if settings.model == "default" else None
     if path is None:
         path = named_model(settings.model, settings.models_dir)
+    in_force = settings.model_dump(mode="json", exclude_defaults=True, exclude=NOT_FOR_BENCHES)
     with ExitStack() as stack:
         targets = []
         for side in sides:
             shown.phase(f"Starting {side.name}")
-            targets.append(stack.enter_context(our_server([*setup.all_flags(), *side.flags], side.name)))
+            flags = [*setup.all_flags(), *side.flags]
+            targets.append(stack.enter_context(our_server(flags, side.name, in_force)))
         if setup.peer:
             shown.phase("Starting transformers" if setup.peer == "hf" else f"Looking for the peer {setup.peer}")
             targets.append(stack.enter_context(peer_server(setup.peer, path)))

@@ -7,10 +7,10 @@ process of its own, which speaks the same API (`transformers_server`).
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import queue
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,6 @@ import httpx
 import psutil
 
 from ...engine.errors import PagedChatError
-from ..folders import reason_of
 
 PROGRAM = ["-P", "-m", "pagedchat"]
 START_S = 300.0
@@ -73,15 +72,17 @@ class Target:
 
 
 @contextmanager
-def our_server(flags: Sequence[str] = (), name: str = "pagedchat") -> Iterator[Target]:
-    """A server with these flags of ``pagedchat serve``, the user's config file, and chats of its own in a folder that
-    is deleted with it. Ready means that the compiled kernels are.
+def our_server(
+    flags: Sequence[str] = (), name: str = "pagedchat", settings: Mapping[str, Any] | None = None
+) -> Iterator[Target]:
+    """A server with these flags of ``pagedchat serve``, ``settings`` as its config file, and chats of its own in a
+    folder that is deleted with it. Ready means that the compiled kernels are.
 
     Raises:
         PagedChatError: it did not become ready; its own words are in the sentence.
     """
     with tempfile.TemporaryDirectory(prefix="pagedchat-bench-", ignore_cleanup_errors=True) as folder:
-        _take_config(Path(folder))
+        _write_config(Path(folder), settings or {})
         own = ["--no-browser", "--host", "127.0.0.1", "--port", str(free_port()), "--data-dir", folder]
         with _child([*PROGRAM, "serve", *flags, *own]) as child:
             url = child.wait_for(_READY)
@@ -177,7 +178,7 @@ def _child(arguments: Sequence[str]) -> Iterator[_Child]:
         text=True,
         encoding="utf-8",
         errors="replace",
-        env={name: value for name, value in os.environ.items() if name not in ("PAGEDCHAT_PORT", "PAGEDCHAT_DATA_DIR")},
+        env={name: value for name, value in os.environ.items() if not name.startswith("PAGEDCHAT_")},
         preexec_fn=_end_with_parent if sys.platform == "linux" else None,
     )
     child = _Child(process)
@@ -192,17 +193,11 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _take_config(folder: Path) -> None:
-    """Give the server the user's own settings, where there is a file of them."""
-    from ..settings import load_settings
-
-    mine = load_settings({})[1].config_file
-    if mine.is_file():
-        (folder / "config").mkdir()
-        try:
-            shutil.copyfile(mine, folder / "config" / mine.name)
-        except OSError as error:
-            raise PagedChatError(f"The config file {mine} cannot be read ({reason_of(error)}).") from error
+def _write_config(folder: Path, settings: Mapping[str, Any]) -> None:
+    """TOML's strings, numbers and lists are JSON's."""
+    (folder / "config").mkdir()
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in settings.items()]
+    (folder / "config" / "config.toml").write_text("".join(lines), encoding="utf-8")
 
 
 def _wait_ready(url: str, child: _Child) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pagedchat.app.bench import target as targets
-from pagedchat.app.bench.bench_run import close_result
+from pagedchat.app.bench.bench_run import Setup, close_result, new_result, running
 from pagedchat.app.bench.branch import BranchSpec, run_branch
 from pagedchat.app.bench.chat import ChatSpec, run_chat
 from pagedchat.app.bench.decode import DecodeSpec, run_decode
@@ -210,6 +210,18 @@ def test_bench_serve_starts_a_server_measures_keeps_a_report_and_ends_the_server
     assert kept == [".html", ".json"]
     assert "Kept as the baseline" in done.stderr
     assert set(_servers()) == before
+
+
+def test_the_server_has_the_users_settings_and_flags_beat_them(scripted, monkeypatch):
+    monkeypatch.setenv("PAGEDCHAT_BLOCK_SIZE", "8")
+    monkeypatch.setenv("PAGEDCHAT_PORT", "1")
+    setup = Setup([*scripted, "--max-num-seqs", "5"])
+    with running(setup, SILENT) as (server,):
+        assert server.info["block_size"] == 8
+        assert setup.settings().max_num_seqs == 5
+        result = new_result("x", setup, [server])
+    assert result.configuration["settings"]["block_size"] == 8
+    assert result.configuration["engine"]["block_size"] == 8
 
 
 def test_a_server_that_does_not_start_is_told_in_one_sentence(scripted, models):
