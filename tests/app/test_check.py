@@ -6,8 +6,6 @@ import copy
 import http.server
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,6 +21,7 @@ from pagedchat.app.operate.known_good import KnownGood, KnownGoodStore
 from pagedchat.app.operate.snapshot import configuration_snapshot
 from pagedchat.app.settings import Configuration, load_configuration
 from pagedchat.app.watch.baseline import baseline_key, save_bench_baseline
+from support.command import pagedchat
 
 NOW = datetime.now(UTC)
 INFO = {
@@ -270,12 +269,13 @@ class Answers(http.server.BaseHTTPRequestHandler):
 def server(configuration: Configuration) -> Iterator[type[Answers]]:
     served = type("Served", (Answers,), {"told": {"/health": json.dumps({"status": "ok", **INFO})}})
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), served)
-    threading.Thread(target=running.serve_forever, daemon=True).start()
+    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
     port = running.server_address[1]
     note = {"pid": os.getpid(), "port": port, "url": f"http://127.0.0.1:{port}"}
     (configuration.folders.data / "instance.json").write_text(json.dumps(note))
     yield served
     running.shutdown()
+    running.server_close()
 
 
 @pytest.mark.parametrize(
@@ -299,8 +299,7 @@ def test_a_server_that_runs_shows_metrics_restarts_and_alerts(configuration, ser
 
 
 def test_the_command_ends_with_1_and_prints_json(tmp_path):
-    command = [sys.executable, "-P", "-m", "pagedchat", "check", "--json", "--data-dir", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    result = pagedchat("check", "--json", "--data-dir", str(tmp_path))
 
     assert result.returncode == 1 and "an unmeasured part never passes" in result.stderr
     told = json.loads(result.stdout)

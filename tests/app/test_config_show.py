@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from pagedchat.app.operate.snapshot import configuration_snapshot
 from pagedchat.app.profiles import PROFILES
 from pagedchat.app.settings import KEPT_FIELDS, Configuration, Settings, load_configuration
 from pagedchat.engine.errors import ConfigError, PagedChatError
+from support.command import pagedchat
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +37,6 @@ def known_good(tmp_path: Path, **settings: object) -> KnownGoodStore:
     whole = Settings.model_construct().model_dump(mode="json", include=set(KEPT_FIELDS))
     store.save(KnownGood({**whole, **settings}, None, None, "2026-01-02T03:04:05+00:00"))
     return store
-
-
-def pagedchat(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "pagedchat", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env}, timeout=60)
 
 
 def test_every_setting_knows_its_origin(tmp_path, monkeypatch):

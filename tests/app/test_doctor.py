@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from pagedchat.app.operate.doctor import Findings, examine, kernels_here, look_a
 from pagedchat.app.operate.speed import Speed, speed_from, words
 from pagedchat.app.settings import load_configuration
 from pagedchat.engine.errors import EngineError
+from support.command import pagedchat
 from support.tiny_gguf import TINY, random_weights, write_gguf
 from support.tiny_tokenizers import byte_level_metadata, byte_level_tokenizer
 
@@ -190,11 +189,8 @@ def test_words_are_new_each_time():
 
 def test_the_command_tries_a_real_engine_prints_json_and_keeps_its_result(tmp_path, model):
     data = tmp_path / "data"
-    command = [sys.executable, "-P", "-m", "pagedchat", "doctor", "--json", "--data-dir", str(data)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [*command, "--model", str(model), "--dtype", "float32"], capture_output=True, text=True, env=env, timeout=120
-    )
+    flags = ("--data-dir", str(data), "--model", str(model), "--dtype", "float32")
+    result = pagedchat("doctor", "--json", *flags, OMP_NUM_THREADS="1")
 
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)

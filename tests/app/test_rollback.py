@@ -1,12 +1,13 @@
-"""Break the configuration in each way, go back, and compare the greedy ids. Engines are real ones on tiny models."""
+"""Break the configuration in each way, go back, and compare the greedy ids.
+
+Engines are real ones on tiny models, in this process; the whole server runs with a scripted one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,20 +19,24 @@ import pytest
 
 from pagedchat.app.engine_start import EngineStart
 from pagedchat.app.model_store import ModelStore
-from pagedchat.app.operate.known_good import KnownGoodStore
+from pagedchat.app.operate.known_good import KnownGood, KnownGoodStore, model_record
 from pagedchat.app.operate.recovery import Recovery, Target
+from pagedchat.app.server import _find_model
 from pagedchat.app.settings import load_configuration
-from pagedchat.engine.client import EngineClient
-from pagedchat.engine.errors import EngineError, PagedChatError
+from pagedchat.engine.errors import ContextLengthError, EngineError, PagedChatError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.types import RequestOutput
+from support.command import pagedchat
+from support.fake_client import FakeEngineClient
+from support.local_engine import LocalEngineClient
 from support.page_socket import Page
 from support.running_app import RunningApp
 from support.tiny_gguf import TINY, random_weights, write_gguf
 from support.tiny_tokenizers import byte_level_metadata, byte_level_tokenizer
 
 PROMPT = [65, 66, 67, 68, 69, 70]
+LONG_AGO = "2026-01-02T03:04:05+00:00"
 FLAGS = {"dtype": "float32", "device": "cpu", "threads": 1}
 
 
@@ -56,7 +61,7 @@ class Launch:
     def __init__(self, model: Path, flags: dict[str, Any], client: Any = None, url: str | None = None) -> None:
         self.configuration = load_configuration({"model": str(model), "data_dir": model.parents[1] / "data", **flags})
         self.models = ModelStore(model.parent)
-        self.client = client or EngineClient(log_path=model.parents[1] / "engine.log")
+        self.client = client or LocalEngineClient()
         target = Target(self.configuration.settings, None if url else model, url)
         self.recovery = Recovery(self.client, self.configuration, self.models, target, self.start)
         self.store = KnownGoodStore(self.configuration.folders.state)
@@ -152,8 +157,6 @@ class RemoteEngine:
     """The client of a remote engine: at one address nobody answers; elsewhere ids depend on the address."""
 
     def __init__(self) -> None:
-        from support.fake_client import FakeEngineClient
-
         self.url: str | None = None
         self._inner = FakeEngineClient()
         self._watchers: list[Callable[[Any], None]] = []
@@ -205,8 +208,6 @@ def test_from_an_engine_url_that_nobody_answers_at_rollback_gives_the_same_ids(m
 
 
 def test_only_the_first_reply_judges_a_configuration_and_refusals_and_stops_do_not(model: Path) -> None:
-    from pagedchat.engine.errors import RequestError
-
     launch = Launch(model, {}, RemoteEngine())
     launch.store.save(replace_settings(launch, num_blocks=7))
     recovery = Launch(model, {}, RemoteEngine()).recovery
@@ -229,17 +230,13 @@ def test_only_the_first_reply_judges_a_configuration_and_refusals_and_stops_do_n
 
 
 def replace_settings(launch: Launch, **changes: Any) -> Any:
-    from pagedchat.app.operate.known_good import KnownGood
-
-    return KnownGood({**launch.configuration.kept(), **changes}, None, None, "2026-01-02T03:04:05+00:00")
+    return KnownGood({**launch.configuration.kept(), **changes}, None, None, LONG_AGO)
 
 
 @pytest.mark.parametrize(("blocks", "told"), [(4, True), (4096, False)])
 def test_a_first_reply_refused_for_want_of_room_counts_where_there_was_more(
     model: Path, blocks: int, told: bool
 ) -> None:
-    from pagedchat.engine.errors import ContextLengthError
-
     launch = Launch(model, {}, RemoteEngine())
     engine = {"max_model_len": 1024, "num_blocks": 64, "block_size": 16}
     launch.store.save(replace(replace_settings(launch, num_blocks=64), snapshot={"engine": engine}))
@@ -273,11 +270,6 @@ def test_without_a_known_good_configuration_there_is_no_way_back(model: Path) ->
 # -- the whole server -----------------------------------------------------------------------------------------------
 
 
-def pagedchat(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "pagedchat", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
 @pytest.fixture
 def scripted_models(tmp_path: Path) -> Path:
     folder = tmp_path / "scripted"
@@ -287,11 +279,12 @@ def scripted_models(tmp_path: Path) -> Path:
     return folder
 
 
-def completion(app: RunningApp) -> Any:
-    body = {"model": "good", "prompt": "hello", "max_tokens": 4, "return_token_ids": True}
-    status, _, answer = app.request("POST", "/v1/completions", body)
-    assert status == 200, answer
-    return json.loads(answer)["choices"][0]["token_ids"]
+def good_answered(models: Path, data: Path) -> KnownGoodStore:
+    """The model "good" has answered long ago."""
+    found = load_configuration({"data_dir": data, "models_dir": models, "model": "good"})
+    store, model = KnownGoodStore(found.folders.state), model_record(models / "good.gguf", {"model": "good"})
+    store.save(KnownGood(found.kept(), model, None, LONG_AGO))
+    return store
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
@@ -304,37 +297,46 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 15.0) ->
 def test_page_health_log_and_terminal_tell_and_the_command_takes_a_running_server_back(
     start_app: Callable[..., RunningApp], scripted_models: Path, tmp_path: Path
 ) -> None:
-    flags = ("--models-dir", str(scripted_models))
-    data = ("--data-dir", str(tmp_path / "data"))
-    app = start_app(*flags, "--model", "good", scripted=True)
-    chat = Page(app).call("send", session=None, text="a question")["session"]
-    before = completion(app)
-    wait_for((tmp_path / "data/state/known_good.json").exists, "the configuration is kept")
-    app.stop()
+    store = good_answered(scripted_models, tmp_path / "data")
+    flags, data = ("--models-dir", str(scripted_models)), ("--data-dir", str(tmp_path / "data"))
 
     app = start_app(*flags, "--model", "broken", scripted=True, wait="page")
     page = Page(app)
     wait_for(lambda: app.get_json("/health")[1]["status"] == "failed", "the engine has failed")
     status, health = app.get_json("/health")
-    assert status == 503 and health["configuration"]["way_back"]
+    assert status == 503 and health["configuration"]["way_back"] == LONG_AGO
     assert "model (good, now broken)" in health["configuration"]["problem"]
     assert "`pagedchat rollback` returns to" in app.errors
     assert page.call("hello")["status"]["configuration"] == health["configuration"]
     assert "the engine could not start" in (tmp_path / "data/state/log/pagedchat.log").read_text()
+    chat = page.call("create")["id"]
 
     told = pagedchat("rollback", *data)
     assert (told.returncode, told.stderr) == (0, "") and "the engine is starting with it" in told.stdout
     assert app.wait_engine()["configuration"]["rolled_back"]
-    assert completion(app) == before
     assert [one["id"] for one in Page(app).call("hello")["sessions"]] == [chat], "chats are as they were"
-    app.stop()
+    body = {"model": "good", "prompt": "hello", "max_tokens": 4, "return_token_ids": True}
+    answer = json.loads(app.request("POST", "/v1/completions", body)[2])
+    assert answer["choices"][0]["token_ids"] == list(b"HELL")
+    wait_for(lambda: store.require().answered_at != LONG_AGO, "the configuration that answers is kept")
+    assert store.require().settings["model"] == "good"
 
-    app = start_app(*flags, scripted=True)  # a later start: the model is the known good one, without any flag
-    assert app.get_json("/health")[1]["model"] == "good" and "`pagedchat rollback --undo`" in app.errors
-    assert completion(app) == before
     undone = pagedchat("rollback", "--undo", "--json", *data)
     assert "keeps what it has until" in json.loads(undone.stdout)["message"]
     assert not (tmp_path / "data/state/rollback.json").exists()
+
+
+def test_a_later_start_takes_the_model_of_the_rollback_as_it_was(scripted_models: Path, tmp_path: Path, capsys) -> None:
+    store, model = good_answered(scripted_models, tmp_path / "data"), scripted_models / "good.gguf"
+    os.replace(scripted_models / "broken.gguf", model)
+    model.write_bytes(b"of another size")
+    folders = {"data_dir": tmp_path / "data", "models_dir": scripted_models}
+    store.begin_rollback(load_configuration(folders).folders.config_file)
+
+    found = _find_model(load_configuration(folders), ModelStore(scripted_models))
+
+    assert isinstance(found, Path) and found != model and found.read_bytes() == b"GGUF"
+    assert "`pagedchat rollback --undo` returns to your own settings" in capsys.readouterr().err
 
 
 def test_rollback_without_a_server_counts_for_the_next_start_and_can_be_taken_back(tmp_path: Path) -> None:
