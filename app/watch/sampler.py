@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...engine.errors import PagedChatError
 from ...engine.metric_catalogue import blank_metrics
+from ...engine.supervisor import add_watcher
 from ..background import in_thread
 from .alert_view import alert_view, sentence
 from .baseline import Baseline, baseline_key, baseline_of, utc_today
@@ -90,8 +91,7 @@ class AlertWatch:
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call ``callback`` when something that people are told has changed; the result ends that."""
-        self._watchers.append(callback)
-        return lambda: self._watchers.remove(callback)
+        return add_watcher(self._watchers, callback)
 
     # -- its life ---------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ export class Alerts {
   #summary() {
     const firing = this.#of("firing").length;
     const missing = this.#of(NO_BASELINE).length;
-    const told = firing ? plural(firing, "warning") : "nothing to tell";
+    const told = firing ? `${firing} firing` : "nothing to tell";
     return missing ? `${told}, ${plural(missing, "rule")} without a baseline` : told;
   }
 
