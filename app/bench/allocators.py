@@ -80,6 +80,10 @@ class Allocator(ABC):
         """Tokens with live KV."""
         return sum(self.lengths.values())
 
+    def most_empty(self) -> int:
+        """Empty slots of the sequence that has the most of them; 0 without sequences."""
+        return max((self._room(key) - length for key, length in self.lengths.items()), default=0)
+
     @abstractmethod
     def in_use(self) -> int:
         """Slots that nobody else can have."""
@@ -216,9 +220,10 @@ class Paged(Allocator):
 
     def usage(self) -> Usage:
         """See `Allocator.usage`."""
-        found = super().usage()
-        waste = found.in_use - found.live
-        assert waste <= (self.kv.block_size - 1) * len(self.lengths), f"{waste} slots wasted by {len(self.lengths)}"
+        found, most = super().usage(), self.most_empty()
+        assert most < self.kv.block_size, f"a sequence has {most} empty slots in blocks of {self.kv.block_size}"
+        waste, part = found.in_use - found.live, self.kv.block_size - 1
+        assert waste <= part * len(self.lengths), f"{waste} slots wasted by {len(self.lengths)} sequences"
         return found
 
     def _to_come(self) -> int:

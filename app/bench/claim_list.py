@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def allocators(model: BenchModel, seed: int) -> dict[str, Any]:
     return {**run_memory(load).figures, "block_size": load.block_size}
 
 
-def burst(model: BenchModel, seed: int) -> dict[str, Any]:
-    """A burst on the model, contiguous and paged."""
-    from .claim_measures import Burst, burst_figures
+def bursts(model: BenchModel, seed: int) -> dict[str, Any]:
+    """Bursts of shorter and of longer replies on the model, contiguous and paged."""
+    from .claim_measures import BURSTS, burst_figures
 
-    return burst_figures(model, Burst(seed=seed))
+    return {str(one): burst_figures(model, replace(one, seed=seed)) for one in BURSTS}
 
 
 def sequences_at_once(model: BenchModel, seed: int) -> dict[str, Any]:
@@ -136,14 +136,16 @@ def judge_utilization(found: dict[str, Any]) -> Judgement:
 
 
 def judge_throughput(found: dict[str, Any]) -> Judgement:
-    """Tokens a second at equal memory."""
-    paged, contiguous = found["paged"], found["contiguous"]
-    gain = paged["tokens_per_s"] / contiguous["tokens_per_s"]
-    here = (
-        f"{gain:.2f} x ({contiguous['tokens_per_s']:.0f} → {paged['tokens_per_s']:.0f} tokens/s, "
-        f"{contiguous['running_peak']} → {paged['running_peak']} requests at once)"
-    )
-    return Judgement(here, graded(gain >= 2, gain >= 1.1))
+    """Tokens a second at equal memory, by burst; what all of them show counts."""
+    told, gains = [], []
+    for name, one in found.items():
+        paged, contiguous = one["paged"], one["contiguous"]
+        gains.append(paged["tokens_per_s"] / contiguous["tokens_per_s"])
+        told.append(
+            f"{gains[-1]:.2f} x for {name} tokens ({contiguous['tokens_per_s']:.0f} → {paged['tokens_per_s']:.0f} "
+            f"tokens/s, {contiguous['running_peak']} → {paged['running_peak']} requests at once)"
+        )
+    return Judgement("; ".join(told), graded(min(gains) >= 2, max(gains) >= 1.1))
 
 
 def judge_sequences(found: dict[str, Any]) -> Judgement:
@@ -159,11 +161,14 @@ def judge_sequences(found: dict[str, Any]) -> Judgement:
 
 
 def judge_burst(found: dict[str, Any]) -> Judgement:
-    """The slowest first tokens of a burst."""
-    contiguous, paged = (found[name]["ttft_p95_s"] for name in ("contiguous", "paged"))
-    ratio = paged / contiguous
-    here = f"{ratio:.2f} x ({contiguous:.1f} → {paged:.1f} s)"
-    return Judgement(here, graded(ratio <= 0.5, ratio < 1 / ALMOST), ratio <= 0.5)
+    """The slowest first tokens, by burst; the goal is met when it is met in all of them."""
+    told, ratios = [], []
+    for name, one in found.items():
+        contiguous, paged = (one[memory]["ttft_p95_s"] for memory in ("contiguous", "paged"))
+        ratios.append(paged / contiguous)
+        told.append(f"{ratios[-1]:.2f} x for {name} tokens ({contiguous:.1f} → {paged:.1f} s)")
+    met = max(ratios) <= 0.5
+    return Judgement("; ".join(told), graded(met, min(ratios) < 1 / ALMOST), met)
 
 
 def judge_cached_prefix(found: dict[str, Any]) -> Judgement:
@@ -193,7 +198,8 @@ def judge_7b(found: dict[str, Any]) -> Judgement:
 def judge_fragmentation(found: dict[str, Any]) -> Judgement:
     """What is left of internal fragmentation."""
     most, allowed = found["paged"]["most_waste_a_branch"], found["block_size"] - 1
-    here = f"{found['paged']['waste_of_used']:.1%} remains: at most {most:g} slots a branch (a part block: {allowed})"
+    share = found["paged"]["waste_of_used"]
+    here = f"{share:.1%} remains: no branch has more than {most} empty slots (a part block: {allowed})"
     return Judgement(here, "holds" if most == 0 else graded(False, most <= allowed))
 
 
@@ -236,7 +242,7 @@ CLAIMS = (
         allocators,
         judge_utilization,
     ),
-    Claim("throughput at equal memory", PAPER, "2-4 x", burst, judge_throughput),
+    Claim("throughput at equal memory", PAPER, "2-4 x", bursts, judge_throughput),
     Claim(
         "16 sequences where reservation runs out at 8",
         ARTICLES,
@@ -244,7 +250,7 @@ CLAIMS = (
         sequences_at_once,
         judge_sequences,
     ),
-    Claim("P95 TTFT of a burst, equal budget", OURS, "at most half", burst, judge_burst),
+    Claim("P95 TTFT of a burst, equal budget", OURS, "at most half", bursts, judge_burst),
     Claim(
         "known tokens cost next to nothing: TTFT of 100 new ones",
         OURS,

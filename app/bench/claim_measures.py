@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from .models import BenchModel
     from .published_side import Case
 
-PATIENCE_S = 60.0
+PATIENCE_S = 40.0
 """No further round begins after so long: a busy machine gets fewer figures, not a longer wait."""
 BURST_PROMPTS = Lengths(150, least=60, most=400)
-BURST_REPLIES = Lengths(100, least=16, most=240)
+SHORT_REPLIES = Lengths(60, least=16, most=240)
+LONG_REPLIES = Lengths(100, least=16, most=240)
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,18 @@ class Burst:
 
     requests: int = 20
     prompts: Lengths = BURST_PROMPTS
-    replies: Lengths = BURST_REPLIES
+    replies: Lengths = LONG_REPLIES
     context: int = 1024
     reservations: int = 4
     rounds: int = 2
     seed: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.requests} of {self.prompts.median} + {self.replies.median}"
+
+
+BURSTS = (Burst(requests=24, replies=SHORT_REPLIES), Burst())
+"""Both are told: what paging brings to a burst depends on how long the replies hold their reservations."""
 
 
 def burst_figures(model: BenchModel, burst: Burst) -> dict[str, Any]:

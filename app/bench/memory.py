@@ -82,6 +82,7 @@ class Run:
     Attributes:
         touched: sums of live tokens and of slots in memory over the steps at which the system was asked; for the
             virtual one.
+        most_waste_a_branch: empty slots of the chat that had the most of them, at any step.
         as_counted: whether the system's pages were those that the allocator counted.
     """
 
@@ -92,7 +93,7 @@ class Run:
     internal: int = 0
     external: int = 0
     preemptions: int = 0
-    most_waste_a_branch: float = 0.0
+    most_waste_a_branch: int = 0
     touched: tuple[int, int] = (0, 0)
     as_counted: bool = True
 
@@ -225,8 +226,7 @@ def _note(run: Run, allocator: Allocator, held: int, step: int) -> None:
     run.in_use += usage.in_use
     run.reserved += usage.reserved
     run.internal += usage.internal
-    if held:
-        run.most_waste_a_branch = max(run.most_waste_a_branch, (usage.in_use - usage.live) / held)
+    run.most_waste_a_branch = max(run.most_waste_a_branch, allocator.most_empty())
     if isinstance(allocator, Virtual) and step % SMAPS_EVERY == 0:
         touched = allocator.in_memory()
         run.as_counted &= touched == allocator.pages * allocator.page_bytes
@@ -257,10 +257,10 @@ def _verdict(figures: dict[str, Any], block_size: int) -> str:
     reserve, paged = figures["reserve"], figures["paged"]
     goal = "reached" if paged["utilization"] >= GOAL_UTILIZATION else "MISSED"
     return (
-        f"Paged holds {paged['held_mean'] / reserve['held_mean']:.1f} times the chats that reservation holds, with "
-        f"{paged['utilization']:.1%} of its slots in use against {reserve['utilization']:.1%} (goal {goal}: at least "
-        f"{GOAL_UTILIZATION:.0%}; the chats' median is {figures['median_tokens']} tokens). At no step did it waste "
-        f"more than {paged['most_waste_a_branch']:.1f} slots a branch; a block of {block_size} allows {block_size - 1}."
+        f"Paged holds {paged['held_mean'] / reserve['held_mean']:.1f} times the chats that reservation holds, and of "
+        f"the slots in use {paged['utilization']:.1%} hold a token, against {reserve['utilization']:.1%} (goal {goal}: "
+        f"at least {GOAL_UTILIZATION:.0%}; the chats' median is {figures['median_tokens']} tokens). At no step had a "
+        f"branch more than {paged['most_waste_a_branch']} empty slots; a block of {block_size} allows {block_size - 1}."
     )
 
 

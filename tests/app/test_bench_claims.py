@@ -24,6 +24,7 @@ from pagedchat.app.bench.claim_list import (
     judge_waste,
 )
 from pagedchat.app.bench.claim_measures import (
+    BURSTS,
     Burst,
     burst_figures,
     cached_prefix_figures,
@@ -53,15 +54,19 @@ def model():
     )
 
 
-def memory(waste: float, utilization: float = 0.98, most: float = 15.0) -> dict[str, Any]:
+def memory(waste: float, utilization: float = 0.98, most: int = 15) -> dict[str, Any]:
     reserve = {"waste_of_used": 0.7, "utilization": 0.3}
     paged = {"waste_of_used": waste, "utilization": utilization, "most_waste_a_branch": most}
     return {"reserve": reserve, "doubling": reserve, "paged": paged, "block_size": 16}
 
 
-def burst(speed: float, wait: float) -> dict[str, Any]:
+def bursts(*cells: tuple[float, float]) -> dict[str, Any]:
+    """Bursts in which paging brings so many tokens a second and so slow a first token; contiguous has 100 and 10."""
     one = {"tokens_per_s": 100.0, "ttft_p95_s": 10.0, "running_peak": 4}
-    return {"contiguous": one, "paged": {**one, "tokens_per_s": speed, "ttft_p95_s": wait}}
+    return {
+        str(at): {"contiguous": one, "paged": {**one, "tokens_per_s": speed, "ttft_p95_s": wait}}
+        for at, (speed, wait) in enumerate(cells)
+    }
 
 
 def output(exact: int, rounded: int, problems: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -89,12 +94,12 @@ def known(*ratios: float) -> dict[str, Any]:
         (judge_waste(memory(0.05)), "does not", None),
         (judge_utilization(memory(0.02, 0.96)), "holds", True),
         (judge_utilization(memory(0.02, 0.90)), "does not", False),
-        (judge_throughput(burst(230, 1)), "holds", None),
-        (judge_throughput(burst(130, 1)), "partly", None),
-        (judge_throughput(burst(90, 1)), "does not", None),
-        (judge_burst(burst(100, 5)), "holds", True),
-        (judge_burst(burst(100, 7)), "partly", False),
-        (judge_burst(burst(100, 11)), "does not", False),
+        (judge_throughput(bursts((230, 1), (210, 1))), "holds", None),
+        (judge_throughput(bursts((230, 1), (90, 1))), "partly", None),
+        (judge_throughput(bursts((90, 1), (105, 1))), "does not", None),
+        (judge_burst(bursts((100, 5), (100, 4))), "holds", True),
+        (judge_burst(bursts((100, 7), (100, 4))), "partly", False),
+        (judge_burst(bursts((100, 11), (100, 10))), "does not", False),
         (judge_sequences({"contiguous": 8, "paged": 16}), "holds", None),
         (judge_sequences({"contiguous": 8, "paged": 12}), "partly", None),
         (judge_sequences({"contiguous": 8, "paged": 8}), "does not", None),
@@ -174,6 +179,11 @@ def test_more_of_a_burst_runs_at_once_paged_and_uses_what_it_holds(model):
     assert found["contiguous"]["running_peak"] == 2 and found["paged"]["running_peak"] > 2
     assert found["rounds"] == 2 and found["replies"] == 6 and 0 <= found["same_replies"] <= 6
     assert found["paged"]["utilization"] > found["contiguous"]["utilization"]
+
+
+def test_no_burst_is_picked_by_its_result_and_all_are_told():
+    told = judge_burst({str(one): bursts((100, wait))["0"] for one, wait in zip(BURSTS, (7, 4), strict=True)}).here
+    assert "0.70 x for 24 of 150 + 60 tokens" in told and "0.40 x for 20 of 150 + 100 tokens" in told
 
 
 def test_a_known_prefix_is_found_and_its_cost_is_a_ratio(model):
