@@ -180,15 +180,16 @@ def real_speed(
     return {size: _speed(some) for size, some in runs.items()}
 
 
-def supported_size(figures: dict[int, dict[str, Any]]) -> int:
-    """The largest block that wastes little for chats of about 256 tokens and is nearly as fast as the fastest."""
+def supported_size(figures: dict[int, dict[str, Any]]) -> int | None:
+    """The largest block that wastes little for chats of about 256 tokens and is nearly as fast as the fastest; None
+    where none is both."""
     best = max(one.get("tokens_per_s", 0.0) for one in figures.values())
     fit = [
         size
         for size, one in figures.items()
         if one["waste"][MIDDLE] <= MOST_WASTE and one.get("tokens_per_s", 0.0) >= NEAR_BEST * best
     ]
-    return max(fit, default=min(figures))
+    return max(fit, default=None)
 
 
 def _simulate(
@@ -270,5 +271,7 @@ def _verdict(figures: dict[int, dict[str, Any]], real: bool) -> str:
     size, default = supported_size(figures), EngineConfig.block_size
     rule = f"wastes at most {MOST_WASTE:.0%} for sequences of {MIDDLE} tokens"
     rule += f" and gives at least {NEAR_BEST:.0%} of the best tokens/s" if real else " (speed was not measured)"
+    if size is None:
+        return f"None of these sizes {rule}; the default is {default}."
     same = "which is the default" if size == default else f"while the default is {default}"
     return f"The largest block that {rule} is {size}, {same}."

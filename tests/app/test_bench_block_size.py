@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pagedchat.app.bench.block_size import (
@@ -64,6 +66,12 @@ def test_a_size_is_supported_by_its_waste_and_by_its_speed():
 
     assert supported_size({8: one(0.01, 100), 16: one(0.03, 99), 32: one(0.06, 101)}) == 16
     assert supported_size({8: one(0.01, 100), 16: one(0.03, 80), 32: one(0.06, 101)}) == 8
+    assert supported_size({64: one(0.12, 100), 128: one(0.2, 100)}) is None
+
+
+def test_where_no_size_is_fit_none_is_said_to_be():
+    result = run_block_size(replace(SMALL, sizes=(64,)), None, COST)
+    assert result.verdict.startswith("None of these sizes wastes at most 5%") and result.figures["supported"] is None
 
 
 def test_speed_is_measured_on_a_model_by_size():
