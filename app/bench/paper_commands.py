@@ -117,7 +117,7 @@ def published(
 
 def long(
     lengths: Annotated[str, typer.Option(help="Tokens of the contexts.")] = "8192,32768,131072",
-    reply: Annotated[int, typer.Option(min=2, help="Tokens of the replies.")] = 16,
+    reply: Annotated[int, typer.Option(min=3, help="Tokens of the replies.")] = 16,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:

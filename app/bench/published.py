@@ -150,9 +150,9 @@ def _note(case: Case, cells: list[dict[str, Any]]) -> str:
     return (
         f"Prompts of {case.prompt:,} tokens, all different, replies of {case.output}; the budget is "
         f"{case.reservations} contexts of {case.context:,} tokens, {case.budget * size / MIB:,.0f} MiB. KV: most "
-        "that was set aside at a time; memory: most that the side's process held, programs and weights included "
-        "(reserved slots that nothing wrote to take addresses, not memory, on this system). transformers has no "
-        "budget: its cache grows by a token a step, in one batch that starts and ends together."
+        "that was set aside at a time; memory: most that the side's process held while it served, programs and "
+        "weights included (reserved slots that nothing wrote to take addresses, not memory, on this system). "
+        "transformers has no budget: its cache grows by a token a step, in one batch that starts and ends together."
     )
 
 

@@ -71,8 +71,6 @@ class Case:
 def serve_side(side: str, model: BenchModel, case: Case) -> Iterator[dict[str, Any]]:
     """The figures of each number of sequences, as they come."""
     for sequences in case.sequences:
-        gc.collect()
-        reset_peak()
         if side == "transformers":
             found = serve_by_transformers(model, case, sequences)
         else:
@@ -91,6 +89,7 @@ def serve_by_engine(way: Way, model: BenchModel, case: Case, sequences: int) -> 
         max_num_seqs=max(case.sequences),
     )
     bytes_per_slot = engine.runner.bytes_per_block // engine.kv.block_size
+    _forget_loading()
     run = replay(engine, case.arrivals(sequences, model.tokenizer.num_tokens))
     peak = max(step.slots for step in run.steps)
     return {
@@ -110,6 +109,7 @@ def serve_by_transformers(model: BenchModel, case: Case, sequences: int) -> dict
     peer = transformers_model(model, torch.bfloat16)
     arrivals = case.arrivals(sequences, model.tokenizer.num_tokens)
     ids = torch.tensor([one.prompt for one in arrivals])
+    _forget_loading()
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         began = time.perf_counter()
@@ -131,6 +131,12 @@ def serve_by_transformers(model: BenchModel, case: Case, sequences: int) -> dict
         "bytes_per_slot": bytes_per_slot,
         "preemptions": 0,
     }
+
+
+def _forget_loading() -> None:
+    """What it took to read and lay out the weights is no part of a side's memory."""
+    gc.collect()
+    reset_peak()
 
 
 def main() -> None:
