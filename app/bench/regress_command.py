@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def regress(
     full: Annotated[
-        bool, typer.Option("--full", help="All questions, not one of each kind, and plain torch as well: half an hour.")
+        bool,
+        typer.Option("--full", help="All questions, not one of each kind, and plain torch as well: an hour or more."),
     ] = False,
     models_dir: ModelsDir = None,
     output: Output = None,

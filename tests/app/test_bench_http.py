@@ -179,11 +179,7 @@ def test_phases_send_what_they_say_and_all_of_it_is_answered(target):
     assert found["burst"]["requests"] >= 4
     assert found["long-output"]["reply_tokens"]["p50"] > found["burst"]["reply_tokens"]["p50"]
     assert found["steady"]["good_share"] == 1.0
-    assert (
-        found["steady"]["ttft_ms"]["p50"]
-        <= found["steady"]["ttft_ms"]["p99"]
-        == pytest.approx(found["steady"]["ttft_ms"]["p99"])
-    )
+    assert 0 < found["steady"]["ttft_ms"]["p50"] <= found["steady"]["ttft_ms"]["p99"]
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
