@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
 from ...engine.errors import PagedChatError
+from ..options import AsJson, DataDir
 
 if TYPE_CHECKING:
     from ..folders import Folders
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 ANSWER_S = 5.0
 
 alerts_cli = typer.Typer(help="What the running server warns of, and the rules for Prometheus.", rich_markup_mode=None)
-
-DataDir = Annotated[Path | None, typer.Option(help="Folder of chats, config and state.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @alerts_cli.command("list")
@@ -80,20 +76,15 @@ def _baseline(folders: Folders) -> Baseline:
 
 def _ask_server(folders: Folders) -> dict[str, Any] | None:
     """What the server of the data folder says; None if none answers."""
-    from ..instance import read_note
+    from ..instance import ask_json, read_note
 
     server = read_note(folders.data)
     if server is None:
         return None
-    connection = http.client.HTTPConnection(urlsplit(server.url).hostname or "", server.port, timeout=ANSWER_S)
-    try:
-        connection.request("GET", "/api/alerts")
-        answer = json.loads(connection.getresponse().read())
+    with suppress(PagedChatError):
+        answer = ask_json(server, "GET", "/api/alerts", timeout_s=ANSWER_S)[1]
         return answer if isinstance(answer, dict) and "alerts" in answer else None
-    except (OSError, http.client.HTTPException, ValueError):
-        return None
-    finally:
-        connection.close()
+    return None
 
 
 def _write(output: Path, text: str) -> None:
