@@ -6,6 +6,7 @@ Times are taken where a user is: after the server's HTTP and the client's own pa
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -96,11 +97,13 @@ class LoadClient:
 
     Attributes:
         answers: of all requests so far, running ones too, in the order they were sent.
+        salt: of a peer's prefix cache; requests of one salt share what was computed, those of another find nothing.
     """
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.answers: list[Answer] = []
+        self.salt = secrets.token_hex(8)
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self.http = httpx.AsyncClient(base_url=target.url, timeout=TIMEOUT_S, limits=limits, trust_env=False)
 
@@ -142,7 +145,9 @@ class LoadClient:
         body |= {"prompt": ask.prompt} if ask.messages is None else {"messages": list(ask.messages)}
         if ask.seed is not None:
             body["seed"] = ask.seed
-        extra = {"return_token_ids": True, "ignore_eos": ask.whole}
+        extra: dict[str, Any] = {"return_token_ids": True, "ignore_eos": ask.whole}
+        if not self.target.ours:
+            extra["cache_salt"] = self.salt
         return body | {name: value for name, value in extra.items() if name in self.target.fields}
 
     async def tokens_per_word(self) -> float:

@@ -245,6 +245,8 @@ def _find_fields(target: Target) -> None:
         target.missing.append("token ids (each chunk with text counts as one token)")
     if "cached_tokens" not in (said.get("usage") or {}).get("prompt_tokens_details", {}):
         target.missing.append("cached tokens")
+    if "cache_salt" not in target.fields:
+        target.missing.append("an empty cache (what earlier runs sent may be cached still)")
     if "ignore_eos" not in target.fields:
         target.missing.append("equal reply lengths (it stops where its model stops)")
 

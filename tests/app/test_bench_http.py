@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pagedchat.app.bench import target as targets
-from pagedchat.app.bench.bench_run import Setup, close_result, new_result, running
+from pagedchat.app.bench.bench_run import Setup, close_result, forget, new_result, running
 from pagedchat.app.bench.branch import BranchSpec, run_branch
 from pagedchat.app.bench.chat import ChatSpec, run_chat
 from pagedchat.app.bench.decode import DecodeSpec, run_decode
@@ -147,6 +147,20 @@ def test_branch_answers_one_question_again_and_again(target):
     found = result.figures["pagedchat"]
     assert set(found) == {"first reply", "regenerated, one by one", "all at once"}
     assert result.figures["requests"] == 7 + 3 and result.figures["errors"] == 0
+
+
+def test_what_a_peer_was_sent_is_found_again_until_it_is_told_to_forget(target):
+    peer = Target("peer", target.url, target.model, False, None)
+
+    async def measure() -> list[str]:
+        async with clients_for([peer, peer, target]) as (client, another, ours):
+            salts = [client._body(Ask(4, prompt="a"))["cache_salt"] for _ in range(2)]
+            await forget(client)
+            assert "cache_salt" not in ours._body(Ask(4, prompt="a"))
+            return [*salts, *(one._body(Ask(4, prompt="a"))["cache_salt"] for one in (client, another))]
+
+    first, again, after, of_another_run = asyncio.run(measure())
+    assert first == again and len({first, after, of_another_run}) == 3
 
 
 def test_two_targets_stand_side_by_side_with_a_ratio(target):
@@ -327,7 +341,7 @@ def test_of_a_peer_that_knows_openais_fields_only_it_is_said_what_could_not_be_m
     with peer_server(f"{strict_peer}/v1", None) as peer:
         assert peer.fields == () and peer.model == "theirs" and peer.pid == os.getpid()
         missing = " / ".join(peer.missing)
-        for what in ("token ids", "cached tokens", "equal reply lengths", "queue time", "KV usage"):
+        for what in ("token ids", "cached tokens", "equal reply lengths", "empty cache", "queue time", "KV usage"):
             assert what in missing
         (answer,) = send(peer, Ask(5, messages=[{"role": "user", "content": "x"}]))
     assert not answer.error and (answer.prompt_tokens, answer.completion_tokens) == (7, 5)
