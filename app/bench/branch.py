@@ -48,7 +48,7 @@ async def run_branch(clients: Sequence[LoadClient], spec: BranchSpec, result: Be
             shown.advance(len(asks))
             found[what] = _figures(answers, watch)
             rows.append([name, what, *found[what].values()])
-            series.setdefault(name, []).extend((f"{what}", one.ttft * 1e3) for one in answers[:1] if one.ttft)
+            series.setdefault(name, []).append((what, found[what]["ttft_ms"]))
         result.figures[name] = found
     note = "Medians of a request; a regeneration shares its prompt's blocks and needs its own for what it writes."
     result.tables.append(Table(f"One question, {spec.regenerations} regenerations", columns, rows, note))
