@@ -240,7 +240,7 @@ def _configuration(flags: dict[str, Any]):
     try:
         return load_configuration(flags)
     except ConfigError as error:
-        given = [name for name, value in flags.items() if value]
+        given = [name for name, value in flags.items() if value is not None]
         raise with_way_back(error, usual_folders(flags).state, given) from error
 
 

@@ -78,6 +78,7 @@ def run(configuration: Configuration) -> int:
         return _join(running, settings)
     try:
         models = ModelStore(folders.models)
+        _tell_of(configuration)
         model = _find_model(configuration, models)
         start_log(folders.logs)
         _quiet_environment(folders)
@@ -110,8 +111,25 @@ def _join(running: RunningServer, settings: Settings) -> int:
     return 0
 
 
+def _tell_of(configuration: Configuration) -> None:
+    """Say what is special about the configuration, and forget a rollback that is over."""
+    for warning in configuration.warnings:
+        say(f"pagedchat: {warning}", sys.stderr)
+    if configuration.rollback_over:
+        try:
+            KnownGoodStore(configuration.folders.state).end_rollback()
+        except PagedChatError as error:
+            say(f"pagedchat: {error}", sys.stderr)
+    if configuration.rollback is not None:
+        say(
+            f"pagedchat: rolled back to {described(configuration.rollback.record)}; `pagedchat rollback --undo` "
+            "returns to your own settings.",
+            sys.stderr,
+        )
+
+
 def _find_model(configuration: Configuration, models: ModelStore) -> Path | ModelFileError | None:
-    """Where the model is, None when the default one has to be fetched; says what is special about the configuration.
+    """Where the model is, None when the default one has to be fetched.
 
     Returns:
         The error in place of the model, where the page can offer a way back from it.
@@ -119,22 +137,10 @@ def _find_model(configuration: Configuration, models: ModelStore) -> Path | Mode
     Raises:
         ModelFileError: there is no such model, and no way back.
     """
-    rollback = configuration.rollback
-    store = KnownGoodStore(configuration.folders.state)
-    if configuration.rollback_over:
-        store.end_rollback()
-    for warning in configuration.warnings:
-        say(f"pagedchat: {warning}", sys.stderr)
-    if rollback is not None:
-        say(
-            f"pagedchat: rolled back to {described(rollback.record)}; `pagedchat rollback --undo` returns to your own "
-            "settings.",
-            sys.stderr,
-        )
     try:
         return resolve_model(configuration, models)
     except ModelFileError as error:
-        record = store.load()
+        record = KnownGoodStore(configuration.folders.state).load()
         if record is None or not record.differences(configuration.kept()):
             raise
         return error

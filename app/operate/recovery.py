@@ -192,12 +192,14 @@ class Recovery:
         """
         async with self._changing:
             record = self._store.require()
-            if self._client.status.state == "ready" and not self._differences():
-                return f"pagedchat already runs with {described(record)}; there is nothing to go back from."
-            model = find_model(record, self._models)
-            rollback = self._store.begin_rollback(self._config_file)
             settings = self.target.settings.model_copy(update=record.settings)
-            self.target = Target(settings, model, record.engine_url)
+            target = Target(settings, find_model(record, self._models), record.engine_url)
+            state = self._client.status.state
+            if state != "failed" and (target == self.target or not self._differences()):
+                doing = "already runs" if state == "ready" else "is starting"
+                return f"pagedchat {doing} with {described(record)}; there is nothing to go back from."
+            rollback = self._store.begin_rollback(self._config_file)
+            self.target = target
             self._record, self._since, self._answered = record, rollback.since, False
             self._expected = record.model.fingerprint if record.model else None
             self._set_problem(None)

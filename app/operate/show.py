@@ -11,6 +11,7 @@ from ...engine.errors import PagedChatError
 from ..folders import Folders, reason_of
 from ..instance import ask_json, running_server
 from ..settings import Configuration, Settings, load_configuration
+from .evidence import LARGEST_BYTES
 from .known_good import KnownGoodStore
 from .snapshot import configuration_snapshot
 
@@ -30,7 +31,7 @@ def snapshot_named(name: str, flags: dict[str, Any]) -> dict[str, Any]:
         PagedChatError: there is none.
     """
     if name == "default":
-        return configuration_snapshot(Settings.model_construct(**{"profile": None}))
+        return configuration_snapshot(Settings.model_construct())
     if name == "current":
         configuration = load_configuration(flags)
         return configuration_snapshot(configuration.settings, running_info(configuration.folders))
@@ -65,7 +66,11 @@ def snapshot_differences(one: dict[str, Any], other: dict[str, Any]) -> list[dic
 
 def _snapshot_in(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise PagedChatError(f"{path} is larger than any result of a bench; name a file that holds one.")
+        found = json.loads(content)
     except FileNotFoundError as error:
         raise PagedChatError(
             f"There is no file {str(path)!r}; give a bench's result, a snapshot, or {', '.join(NAMED[:-1])} or "
@@ -73,7 +78,7 @@ def _snapshot_in(path: Path) -> dict[str, Any]:
         ) from error
     except OSError as error:
         raise PagedChatError(f"{path} cannot be read ({reason_of(error)}).") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PagedChatError(f"{path} is no JSON file.") from error
     for part in ("configuration", "snapshot"):
         if isinstance(found, dict) and isinstance(found.get(part), dict):

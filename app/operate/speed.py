@@ -112,14 +112,13 @@ def ask_server(server: RunningServer, model: str) -> Speed | None:
     Raises:
         PagedChatError: it refused, with its reason.
     """
-    salt = uuid4().hex  # nothing of this is found by others, or finds anything of theirs
     body = {
         "model": model,
         "prompt": words(PROMPT_TOKENS - 100),
         "max_tokens": REPLY_TOKENS,
         "temperature": 0,
         "ignore_eos": True,
-        "cache_salt": salt,
+        "cache_salt": uuid4().hex,  # nothing of this is found by others, or finds anything of theirs
     }
     status, answer = ask_json(server, "POST", "/v1/completions", body)
     if status != 200:

@@ -21,7 +21,7 @@ from pagedchat.app.engine_start import EngineStart
 from pagedchat.app.model_store import ModelStore
 from pagedchat.app.operate.known_good import KnownGood, KnownGoodStore, model_record
 from pagedchat.app.operate.recovery import Recovery, Target
-from pagedchat.app.server import _find_model
+from pagedchat.app.server import _find_model, _tell_of
 from pagedchat.app.settings import load_configuration
 from pagedchat.engine.errors import ContextLengthError, EngineError, PagedChatError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
@@ -145,8 +145,9 @@ def test_from_a_model_file_that_was_replaced_rollback_gives_the_same_ids(model: 
             assert launch.client.status.state == "failed"
             assert "model file (as it was, now changed)" in launch.client.status.message
 
-            await launch.recovery.rollback()
+            first, second = await asyncio.gather(launch.recovery.rollback(), launch.recovery.rollback())
 
+            assert "the engine is starting with it" in first and "nothing to go back from" in second
             assert await launch.ids() == before
             assert launch.client.status.info["model"] == "tiny"
 
@@ -258,6 +259,24 @@ def test_a_flag_that_was_just_given_is_not_what_one_goes_back_from(tmp_path: Pat
     assert result.returncode == 1 and "--block-size" in result.stderr and "rollback" not in result.stderr
 
 
+def test_two_pages_that_go_back_at_once_start_the_engine_once(model: Path) -> None:
+    launch = Launch(model, {}, RemoteEngine())
+    launch.store.save(replace_settings(launch, num_blocks=7))
+    starts: list[Target] = []
+
+    async def begins(target: Target) -> None:
+        starts.append(target)
+        launch.client._inner.set_status("loading")
+
+    async def scene() -> tuple[str, str]:
+        recovery = Recovery(launch.client, launch.configuration, launch.models, launch.recovery.target, begins)
+        return await asyncio.gather(recovery.rollback(), recovery.rollback())
+
+    first, second = asyncio.run(scene())
+    assert len(starts) == 1 and starts[0].settings.num_blocks == 7
+    assert "goes back to" in first and "is starting with" in second
+
+
 def test_without_a_known_good_configuration_there_is_no_way_back(model: Path) -> None:
     launch = Launch(model, {}, RemoteEngine())
 
@@ -333,7 +352,9 @@ def test_a_later_start_takes_the_model_of_the_rollback_as_it_was(scripted_models
     folders = {"data_dir": tmp_path / "data", "models_dir": scripted_models}
     store.begin_rollback(load_configuration(folders).folders.config_file)
 
-    found = _find_model(load_configuration(folders), ModelStore(scripted_models))
+    configuration = load_configuration(folders)
+    found = _find_model(configuration, ModelStore(scripted_models))
+    _tell_of(configuration)
 
     assert isinstance(found, Path) and found != model and found.read_bytes() == b"GGUF"
     assert "`pagedchat rollback --undo` returns to your own settings" in capsys.readouterr().err
