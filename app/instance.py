@@ -106,9 +106,23 @@ def read_note(data: Path) -> RunningServer | None:
 
 
 def running_server(data: Path) -> RunningServer | None:
-    """The server that serves this data folder, if its page answers."""
+    """The server that serves this data folder, if its page answers.
+
+    A note that a crash left behind counts for nothing: another folder's server may answer at its address by now.
+    """
     server = read_note(data)
-    return server if server and page_answers(server) else None
+    return server if server and _is_held(data) and page_answers(server) else None
+
+
+def _is_held(data: Path) -> bool:
+    """Whether a process holds the folder, or nobody can say."""
+    lock = FileLock(data / "instance.lock", thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False
 
 
 def page_answers(server: RunningServer) -> bool:

@@ -108,9 +108,9 @@ class Settings(BaseSettings):
     hang_timeout_s: float = 60.0
 
     alert_kv_usage: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    alert_waiting_growth: Annotated[float, Field(ge=0)] = 1.0
-    alert_ttft_factor: Annotated[float, Field(gt=1)] = 1.3
-    alert_tpot_factor: Annotated[float, Field(gt=1)] = 1.3
+    alert_waiting_growth: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    alert_ttft_factor: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 1.3
+    alert_tpot_factor: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 1.3
     alert_hit_margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
     alert_min_replies: Annotated[int, Field(ge=1)] = 20
 

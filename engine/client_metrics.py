@@ -25,6 +25,8 @@ class ClientMetrics:
         if self._engine is not None:
             self._past = _with_totals_of(self._past, self._engine)
             self._past["info"] = self._engine["info"]
+            counters = self._past["counters"]
+            counters["kv_blocks_released_total"] = counters["kv_blocks_allocated_total"]
             self._engine = None
 
     def note_error(self, reason: str) -> None:

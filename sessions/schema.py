@@ -54,7 +54,7 @@ def open_database(path: Path, *, busy_timeout_s: float) -> sqlite3.Connection:
         connection = connect(path, busy_timeout_s=busy_timeout_s)
         try:
             _check_sound(connection, path)
-            _check_versions(connection, path)
+            check_versions(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
             _migrate(connection, path, busy_timeout_s)
         except BaseException:
@@ -103,7 +103,7 @@ def _applied(connection: sqlite3.Connection) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _check_versions(connection: sqlite3.Connection, path: Path) -> list[str]:
+def check_versions(connection: sqlite3.Connection, path: Path) -> list[str]:
     """The applied steps, after refusing a newer database or another program's."""
     _refuse_newer(path, connection.execute("PRAGMA user_version").fetchone()[0])
     applied = _applied(connection)
@@ -123,7 +123,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, busy_timeout_s: float) 
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        applied = _check_versions(connection, path)
+        applied = check_versions(connection, path)
         if len(applied) < len(MIGRATION_NAMES):
             if applied:
                 _back_up(path, len(applied), busy_timeout_s)

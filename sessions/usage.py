@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from .errors import StoreError, explained
-from .schema import connect
+from .schema import check_versions, connect
+from .versions import MIGRATION_NAMES
 
 BYTES_PER_TOKEN = 4
 """What a token of English is about, for messages that were never sent to a model."""
@@ -86,6 +87,11 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise StoreError(f"There are no chats yet: {path} does not exist.", "unreachable")
     with explained(path), closing(connect(path, busy_timeout_s=5.0, read_only=True)) as connection:
         connection.execute("BEGIN")
+        applied = check_versions(connection, path)
+        if not applied:
+            raise StoreError(f"There are no chats yet: {path} is empty.", "unreachable")
+        if len(applied) < len(MIGRATION_NAMES):
+            raise StoreError(f"{path} was written by an older pagedchat; start pagedchat once, which brings it up.")
         yield connection
 
 

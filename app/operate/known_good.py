@@ -262,14 +262,24 @@ def _known_good(values: Any) -> KnownGood | None:
         record = KnownGood(**{name: value for name, value in {**values, "model": model}.items() if name in known})
     except (KeyError, TypeError):
         return None
-    whole = isinstance(record.settings, dict) and isinstance(record.answered_at, str)
-    return record if whole and (model is None or isinstance(model.files, dict)) else None
+    parts = isinstance(record.settings, dict) and isinstance(record.snapshot, dict)
+    whole = parts and isinstance(record.answered_at, str)
+    return record if whole and (model is None or _is_whole(model)) else None
+
+
+def _is_whole(model: ModelRecord) -> bool:
+    places = isinstance(model.path, str) and isinstance(model.kept, str | None)
+    return places and isinstance(model.files, dict) and all(_are_numbers(one) for one in model.files.values())
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(number, int) for number in value)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from pagedchat.app.instance import InstanceLock
 from pagedchat.app.operate.check import PARTS, PHASES, Checklist, Line, check_everything
 from pagedchat.app.operate.check_command import age, text_lines
 from pagedchat.app.operate.evidence import staleness
@@ -271,9 +272,11 @@ def server(configuration: Configuration) -> Iterator[type[Answers]]:
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), served)
     threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
     port = running.server_address[1]
-    note = {"pid": os.getpid(), "port": port, "url": f"http://127.0.0.1:{port}"}
-    (configuration.folders.data / "instance.json").write_text(json.dumps(note))
+    lock = InstanceLock(configuration.folders.data)
+    lock.take(0)
+    lock.publish(port, f"http://127.0.0.1:{port}")
     yield served
+    lock.release()
     running.shutdown()
     running.server_close()
 

@@ -173,6 +173,8 @@ def test_config_diff_names_what_differs_between_a_result_and_the_configuration_i
         ("known-good", None, "no configuration to go back to"),
         ("x.json", "{", "is no JSON file"),
         ("x.json", "[]", "holds no configuration"),
+        ("x.json", "[" * 100_000, "is no JSON file"),
+        ("/dev/zero", None, "is larger than any result"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(name, content, expected, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pagedchat.app.instance import InstanceLock, RunningServer, read_note
+from pagedchat.app.instance import InstanceLock, RunningServer, read_note, running_server
 from pagedchat.engine.errors import PagedChatError
 
 
@@ -84,3 +84,14 @@ def test_a_damaged_note_is_as_good_as_none(tmp_path):
     (tmp_path / "instance.json").write_text("{half")
 
     assert read_note(tmp_path) is None
+
+
+def test_what_a_crash_left_behind_does_not_lead_to_another_folders_server(tmp_path, page):
+    mine = InstanceLock(tmp_path)
+    mine.take(0)
+    mine.publish(page, f"http://127.0.0.1:{page}")
+    assert running_server(tmp_path) == read_note(tmp_path)
+    mine._lock.release()  # as a kill does: the note stays, and somebody answers at its port
+
+    assert read_note(tmp_path) is not None and running_server(tmp_path) is None
+    assert mine.take(0) is None, "to look takes nothing"

@@ -58,6 +58,10 @@ def test_what_is_kept_comes_back_and_the_newest_replaces_the_one_before(store, m
         '{"settings": {}, "model": {"x": 1}, "engine_url": null, "answered_at": ""}',
         '{"settings": [], "model": null, "engine_url": null, "answered_at": ""}',
         '{"settings": {}, "model": null, "engine_url": null, "answered_at": 7}',
+        '{"settings": {}, "model": null, "engine_url": null, "answered_at": "", "snapshot": 5}',
+        '{"settings": {}, "model": {"name": "a", "path": "", "files": {"": "b"}}, "engine_url": 1, "answered_at": ""}',
+        '{"settings": {}, "model": {"name": "a", "path": 5, "files": {}}, "engine_url": null, "answered_at": ""}',
+        "[" * 100_000,
     ],
 )
 def test_a_record_that_cannot_be_read_counts_as_none(store, content):

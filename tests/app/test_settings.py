@@ -50,6 +50,15 @@ def test_a_threshold_that_cannot_work_is_refused_without_naming_a_flag_that_is_n
         load_settings({"data_dir": data_dir})
 
 
+@pytest.mark.parametrize("name", ["alert_waiting_growth", "alert_ttft_factor", "alert_tpot_factor"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_a_threshold_is_a_finite_number(data_dir, name, value):
+    write_config(data_dir, f"{name} = {value}\n")
+
+    with pytest.raises(ConfigError, match=f"{name} in the config file .* not {value}"):
+        load_settings({"data_dir": data_dir})
+
+
 def test_an_environment_variable_that_is_empty_counts_as_not_set(data_dir, monkeypatch):
     monkeypatch.setenv("PAGEDCHAT_PORT", "")
 

@@ -69,6 +69,16 @@ def test_totals_of_engines_add_up_and_gauges_are_the_running_ones():
     assert told.told(False, 0)["counters"]["prompt_tokens_total"] == 17
 
 
+def test_what_an_engine_held_when_it_died_counts_as_released():
+    told, engine = ClientMetrics(), ran(10)
+    engine["counters"]["kv_blocks_released_total"] -= 2
+    told.heard(engine)
+    told.engine_gone()
+    told.heard(ran(7))
+    counters = told.told(True, 0)["counters"]
+    assert counters["kv_blocks_allocated_total"] == counters["kv_blocks_released_total"] > 0
+
+
 def test_every_metric_is_told_before_there_is_an_engine_and_with_all_its_labels():
     metrics = ClientMetrics().told(False, 0)
     for name, metric in METRICS.items():

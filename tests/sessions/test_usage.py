@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -56,6 +58,28 @@ def test_reading_changes_nothing_and_a_missing_file_is_not_made(database, tmp_pa
     with pytest.raises(StoreError, match="no chats yet"):
         read_usage(tmp_path / "other.db")
     assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("PRAGMA user_version = 99", "by a newer pagedchat"),
+        ("DROP TABLE _sqlite_migrations", "of another program"),
+        ("DELETE FROM _sqlite_migrations WHERE id > 1", "by an older pagedchat"),
+    ],
+)
+def test_a_database_of_another_version_or_program_is_refused(database, change, expected):
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(change)
+        connection.commit()
+    with pytest.raises(StoreError, match=expected):
+        read_usage(database)
+
+
+def test_an_empty_file_holds_no_chats(tmp_path):
+    (tmp_path / "sessions.db").touch()
+    with pytest.raises(StoreError, match=r"no chats yet.* is empty"):
+        read_usage(tmp_path / "sessions.db")
 
 
 def test_a_load_profile_of_ones_chats_can_be_read_by_the_bench_and_holds_no_text(database, tmp_path):
