@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...engine.models.checkpoint import Checkpoint
     from ...engine.prefix_index import Match
     from ...engine.request import Request
+    from ..settings import Settings
 
 BLOCK_SIZE = 16
 CHUNK = 128
@@ -47,12 +48,16 @@ CONTIGUOUS, PAGED = Way("contiguous", "continuous"), Way("paged", "continuous")
 CACHED = Way("paged", "continuous", caching=True)
 
 
-def bench_configuration(checkpoint: Checkpoint | None = None) -> dict[str, Any]:
-    """The configuration of a bench that runs in this process, with the model if it uses one."""
+def bench_configuration(checkpoint: Checkpoint | None = None, settings: Settings | None = None) -> dict[str, Any]:
+    """The configuration of a bench that runs in this process, with the model if it uses one.
+
+    Args:
+        settings: those in force, where a result is to speak for them; the defaults when None.
+    """
     info = {}
     if checkpoint is not None:
         info = {"model": checkpoint.name, "fingerprint": checkpoint.fingerprint, "device": "cpu"}
-    return configuration_snapshot(None, info)
+    return configuration_snapshot(settings, info)
 
 
 class AnyBlockSize(EngineConfig):

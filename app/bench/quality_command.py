@@ -25,14 +25,15 @@ def quality(
     as_json: AsJson = False,
 ) -> None:
     """How far are the fast paths from float32, and from each other?"""
-    from ..operate.snapshot import configuration_snapshot
+    from .cells import bench_configuration
     from .models import DEFAULT_MODE, EXACT_MODES, BenchModel
     from .quality import load_passages, run_quality
     from .report import BenchResult
     from .transformers_peer import cache_flip_rate
 
-    result = BenchResult("quality", configuration_snapshot(), {"passages": passages, "model": model or "default"})
+    asked = {"passages": passages, "model": model or "default"}
     loaded = BenchModel.open(named_model(model, models_dir) if model else default_model(models_dir))
+    result = BenchResult("quality", bench_configuration(loaded.checkpoint), asked)
     report = run_quality(
         loaded,
         (DEFAULT_MODE, EXACT_MODES[0]),

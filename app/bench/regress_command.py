@@ -31,14 +31,16 @@ def regress(
     Every two settings meet in some combination. In float32 all replies must equal plain transformers'; of other number
     formats it is told where they first differ and how often. Ends with 1 when something is wrong.
     """
-    from ..operate.snapshot import configuration_snapshot
+    from ..settings import load_settings
+    from .cells import bench_configuration
     from .combinations import exact_combinations, inexact_combinations, quick_combinations
     from .models import BenchModel
     from .regress import load_cases, run_combination, share_of
     from .report import BenchResult
 
     model = BenchModel.open(default_model(models_dir))
-    result = BenchResult("regress", configuration_snapshot(), {"full": full})
+    settings = load_settings({"models_dir": models_dir})[0]
+    result = BenchResult("regress", bench_configuration(model.checkpoint, settings), {"full": full})
     cases = load_cases() if full else share_of(load_cases())
     outcomes = []
     for combination in exact_combinations() + inexact_combinations() if full else quick_combinations():

@@ -184,7 +184,7 @@ def test_interference_compares_gaps_before_and_during_a_long_prompt(target):
 def test_phases_send_what_they_say_and_all_of_it_is_answered(target):
     async def measure():
         async with clients_for([target]) as clients:
-            return await run_phases(clients, Load(BUILT_IN["chat"], 0, 2000, 6.0), 3.0, SILENT)
+            return await run_phases(clients, Load(BUILT_IN["chat"], 0, 2000, 6.0), 2.0, SILENT)
 
     runs = asyncio.run(measure())
     found = {one.phase: run_figures(one, target, {"ttft": 5000.0}) for one in runs}
@@ -210,7 +210,7 @@ def scripted(monkeypatch, models, tmp_path):
 
 def test_bench_serve_starts_a_server_measures_keeps_a_report_and_ends_the_server(scripted, tmp_path):
     before = set(_servers())
-    done = CliRunner().invoke(cli, ["bench", "serve", "--duration", "2", *scripted, "--json", "--save-baseline"])
+    done = CliRunner().invoke(cli, ["bench", "serve", "--duration", "1", *scripted, "--json", "--save-baseline"])
     assert done.exit_code == 0, (done.output, done.exception)
     found = json.loads(done.stdout)
     assert found["name"] == "serve" and found["figures"]["error_rate"] == 0.0

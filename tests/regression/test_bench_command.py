@@ -14,10 +14,15 @@ from pagedchat.app.commands import cli
 from regression.tiny_set import ids, tiny_cases, tiny_model
 
 
-@pytest.fixture
-def tiny(monkeypatch, tmp_path):
+@pytest.fixture(scope="module")
+def made():
     model, plain = tiny_model()
-    cases = tiny_cases(plain)
+    return model, tiny_cases(plain)
+
+
+@pytest.fixture
+def tiny(made, monkeypatch, tmp_path):
+    model, cases = made[0], list(made[1])
     monkeypatch.setenv("PAGEDCHAT_DATA_DIR", str(tmp_path / "data"))
     few = combinations.exact_combinations()[:2]
     monkeypatch.setattr(regress_command, "default_model", lambda folder: tmp_path)
@@ -43,6 +48,7 @@ def test_regress_says_of_each_combination_that_it_is_right_ends_with_0_and_keeps
     assert sorted(path.suffix for path in kept) == [".html", ".json"]
     result = json.loads(next(path for path in kept if path.suffix == ".json").read_text("utf-8"))
     assert result["passed"] and len(result["tables"][0]["rows"]) == 2 and result["configuration"]["packages"]
+    assert result["configuration"]["model"] == {"name": "tiny", "fingerprint": "tiny"}
 
 
 def test_regress_says_which_combination_differs_and_where_first_and_ends_with_1(tiny):
