@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pagedchat.app.operate.known_good import KnownGood, KnownGoodStore, config_digest
+from pagedchat.app.operate.known_good import config_digest
 from pagedchat.app.operate.show import snapshot_differences, snapshot_named
 from pagedchat.app.operate.snapshot import configuration_snapshot
 from pagedchat.app.profiles import PROFILES
-from pagedchat.app.settings import KEPT_FIELDS, Configuration, Settings, load_configuration
+from pagedchat.app.settings import Configuration, Settings, load_configuration
 from pagedchat.engine.errors import ConfigError, PagedChatError
 from support.command import pagedchat
+from support.known_good import known_good
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +30,6 @@ def configured(tmp_path: Path, config: str = "", **flags: object) -> Configurati
     if config:
         (tmp_path / "config" / "config.toml").write_text(config)
     return load_configuration({"data_dir": tmp_path, **flags})
-
-
-def known_good(tmp_path: Path, **settings: object) -> KnownGoodStore:
-    """A state folder whose last good configuration had these settings."""
-    store = KnownGoodStore(tmp_path / "state")
-    whole = Settings.model_construct().model_dump(mode="json", include=set(KEPT_FIELDS))
-    store.save(KnownGood({**whole, **settings}, None, None, "2026-01-02T03:04:05+00:00"))
-    return store
 
 
 def test_every_setting_knows_its_origin(tmp_path, monkeypatch):
