@@ -47,6 +47,13 @@ class Burst:
     def __str__(self) -> str:
         return f"{self.requests} of {self.prompts.median} + {self.replies.median}"
 
+    def describe(self) -> str:
+        """The parameter of a result."""
+        return (
+            f"{self.requests} requests at once, prompts {self.prompts}, replies {self.replies}, "
+            f"on {self.reservations} contexts of {self.context:,} tokens"
+        )
+
 
 BURSTS = (Burst(requests=24, replies=SHORT_REPLIES), Burst())
 """Both are told: what paging brings to a burst depends on how long the replies hold their reservations."""

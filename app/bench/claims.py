@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 VERDICTS = ("holds", "partly", "does not", "corrected", "not measured")
 COLUMNS = ["claim", "source", "their figure", "here", "verdict"]
+NOTE = (
+    "All figures under `here` are of this run: times on the model; waste, utilization, sequences and samples by the "
+    "engine's own scheduler and cache manager without one; the 7B cache by arithmetic."
+)
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,12 @@ def run_claims(model_path: Path, seed: int = 1, note: Callable[[str], None] = la
     Args:
         note: told which measure runs.
     """
+    from .claim_measures import BURSTS
     from .models import BenchModel
 
     model = BenchModel.open(model_path)
-    result = BenchResult(
-        "claims", bench_configuration(model.checkpoint), {"seed": seed, "model": model.checkpoint.name}
-    )
+    asked = {"seed": seed, "model": model.checkpoint.name, "bursts": [one.describe() for one in BURSTS]}
+    result = BenchResult("claims", bench_configuration(model.checkpoint), asked)
     return finish_claims(result, judge_all(model, seed, note))
 
 
@@ -95,7 +99,7 @@ def judge(claim: Claim, found: dict[str, Any] | str, seconds: float = 0.0) -> Ju
 def finish_claims(result: BenchResult, judged: list[Judged]) -> BenchResult:
     """The table, and how many claims got which verdict."""
     rows: list[list[Any]] = [[one.claim, one.source, one.figure, one.here, one.verdict] for one in judged]
-    result.tables = [Table("Claims about PagedAttention", COLUMNS, rows, "All figures of `here` are of this run.")]
+    result.tables = [Table("Claims about PagedAttention", COLUMNS, rows, NOTE)]
     counts = {verdict: sum(one.verdict == verdict for one in judged) for verdict in VERDICTS}
     goals = [one for one in judged if one.goal_met is not None]
     missed = [one.claim for one in goals if not one.goal_met]
