@@ -57,12 +57,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
     @router.post("/reset")
     async def reset() -> Response:
         ready_info(client)
-        try:
-            await client.reset_cache()
-        except EngineError as error:
-            if (await client.snapshot())["active"]:
-                raise ApiError(409, str(error)) from error
-            raise
+        await _reset(client)
         return json_response({"reset": True})
 
     @router.get("/idle-blocks")
@@ -110,6 +105,15 @@ def _add_pins(router: APIRouter, client: EngineClient) -> None:
         if not await client.unpin(name):
             raise ApiError(404, f"Nothing is pinned under the name {name[:60]!r}.", param="name")
         return json_response({"pins": (await client.stats())["pins"]})
+
+
+async def _reset(client: EngineClient) -> None:
+    try:
+        await client.reset_cache()
+    except EngineError as error:
+        if (await client.snapshot())["active"]:
+            raise ApiError(409, str(error)) from error
+        raise
 
 
 async def _branch_ids(branch_tokens: BranchTokens, session: str, message: str) -> list[int]:
