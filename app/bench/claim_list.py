@@ -79,11 +79,11 @@ def cached_prefix(model: BenchModel, seed: int) -> dict[str, Any]:
 
 def block_table(model: BenchModel, seed: int) -> dict[str, Any]:
     """Attention alone and a whole step of one chat, blocks in random order against one block."""
-    from .table_cost import attention_model, table_cost
+    from .table_cost import attention_model, attention_ratio, table_cost
 
     context = 1024
-    alone, step = table_cost(attention_model(context), context), table_cost(model, context)
-    return {"attention": alone.ratio, "step": step.ratio, "step_paged_s": step.paged_s, "context": context}
+    alone, step = attention_ratio(attention_model(context), context), table_cost(model, context)
+    return {"attention": alone, "step": step.ratio, "step_paged_s": step.paged_s, "context": context}
 
 
 def cache_of_7b(model: BenchModel, seed: int) -> dict[str, Any]:

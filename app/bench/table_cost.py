@@ -16,6 +16,8 @@ from .cells import reserved_tokens
 from .models import DEFAULT_MODE, BenchModel
 from .random_model import random_model
 
+SHORT = 16
+
 
 @dataclass
 class TableCost:
@@ -42,6 +44,13 @@ def attention_model(context: int) -> BenchModel:
         head_dim=64,
         max_position=reserved_tokens(context) + 1,
     )
+
+
+def attention_ratio(model: BenchModel, context: int = 1024, rounds: int = 40) -> float:
+    """What the table makes of the time of attention alone: the step without it (a context of one block) is taken off
+    both sides."""
+    whole, rest = table_cost(model, context, rounds=rounds), table_cost(model, SHORT, rounds=rounds).contiguous_s
+    return 1 + (whole.ratio - 1) * whole.contiguous_s / (whole.contiguous_s - rest)
 
 
 def table_cost(model: BenchModel, context: int = 1024, block_size: int = 16, rounds: int = 40) -> TableCost:

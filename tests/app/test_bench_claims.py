@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pagedchat.app.bench import table_cost as table_cost_module
 from pagedchat.app.bench.claim_list import (
     CLAIMS,
     Claim,
@@ -36,7 +37,7 @@ from pagedchat.app.bench.long import LongLoad, run_long
 from pagedchat.app.bench.published import ARTICLE
 from pagedchat.app.bench.random_model import random_model
 from pagedchat.app.bench.report import BenchResult, Table, table_markdown, thinned
-from pagedchat.app.bench.table_cost import table_cost
+from pagedchat.app.bench.table_cost import SHORT, TableCost, attention_ratio, table_cost
 from pagedchat.app.bench.traces import Lengths
 from pagedchat.engine.errors import EngineError
 
@@ -200,6 +201,12 @@ def test_samples_of_one_prompt_hold_its_full_blocks_once():
 def test_the_cost_of_a_table_is_measured_on_both_sides(model):
     cost = table_cost(model, context=300, rounds=4)
     assert cost.ratio > 0 and cost.paged_s > 0 and cost.contiguous_s > 0
+
+
+def test_what_a_step_takes_beside_attention_does_not_dilute_the_tables_cost(monkeypatch):
+    costs = {1000: TableCost(1000, 6.0, 5.0, 1.2), SHORT: TableCost(SHORT, 1.0, 1.0, 1.0)}
+    monkeypatch.setattr(table_cost_module, "table_cost", lambda model, context, **_: costs[context])
+    assert attention_ratio(None, 1000) == pytest.approx((6 - 1) / (5 - 1))  # type: ignore[arg-type]
 
 
 def test_a_steps_own_memory_does_not_grow_with_the_context():
