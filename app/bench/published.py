@@ -59,7 +59,7 @@ def run_side(side: str, model_path: Path, case: Case) -> Iterator[dict[str, Any]
         PagedChatError: it failed.
     """
     asked = json.dumps({"side": side, "model": str(model_path), **case.to_dict()})
-    command = [sys.executable, "-m", f"{__package__}.published_side", asked]
+    command = [sys.executable, "-P", "-m", f"{__package__}.published_side", asked]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         try:
