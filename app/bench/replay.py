@@ -54,7 +54,6 @@ class Arrival:
     at_s: float
     prompt: list[int]
     max_tokens: int
-    group: str = ""
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .replay import Arrival
@@ -51,8 +50,3 @@ def chat_load(
         prompt = shared + [rng.randrange(vocab_size) for _ in range(own)]
         load.append(Arrival(at, prompt, replies.draw(rng)))
     return load
-
-
-def longest(load: Sequence[Arrival]) -> int:
-    """Tokens of the longest request with its reply."""
-    return max(len(one.prompt) + one.max_tokens for one in load)
