@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..engine.config import EngineConfig
 from ..engine.errors import ConfigError
@@ -74,19 +73,19 @@ def _empty_as_none(value: Any) -> Any:
     return None if value == "" else value
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """What ``pagedchat serve`` runs with. Field names are the flags' names, and the keys of config.toml.
 
     Engine fields mean what they mean in ``EngineConfig``. ``port`` is None when the user named none. Thresholds of
     alerts (``alert_...``, see `watch.rules`) have no flags.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     host: str = "127.0.0.1"
     port: Annotated[int | None, Field(ge=1, le=65535)] = None
     no_browser: bool = False
-    allowed_host: Annotated[list[str], NoDecode, BeforeValidator(_split_commas)] = []
+    allowed_host: Annotated[list[str], BeforeValidator(_split_commas)] = []
     data_dir: Annotated[Path | None, BeforeValidator(_empty_as_none)] = None
     models_dir: Annotated[Path | None, BeforeValidator(_empty_as_none)] = None
 
@@ -193,7 +192,7 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
         del from_file[name]
         warnings.append(f"{_unknown_key(folders.config_file, name)} It is left aside while the rollback lasts.")
     layers = _layers(given, environment, from_file, in_force)
-    values: dict[str, Any] = dict.fromkeys(POOL_SIZES)  # else pydantic reads those that a layer hides by itself
+    values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
     for origin, layer in reversed(layers.items()):
         values |= layer

@@ -31,7 +31,7 @@ def snapshot_named(name: str, flags: dict[str, Any]) -> dict[str, Any]:
         PagedChatError: there is none.
     """
     if name == "default":
-        return configuration_snapshot(Settings.model_construct())
+        return configuration_snapshot(Settings())
     if name == "current":
         configuration = load_configuration(flags)
         return configuration_snapshot(configuration.settings, running_info(configuration.folders))

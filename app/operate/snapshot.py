@@ -33,7 +33,7 @@ def configuration_snapshot(settings: Settings | None = None, info: dict[str, Any
         "machine": machine_facts(),
         "model": _model_facts(info or {}),
         "engine": {name: info[name] for name in _ENGINE_FACTS if info and name in info},
-        "settings": (settings or Settings.model_construct()).model_dump(mode="json"),
+        "settings": (settings or Settings()).model_dump(mode="json"),
     }
 
 
