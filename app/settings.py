@@ -183,14 +183,11 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
     if over:
         warnings.append(f"The config file {folders.config_file} has changed since the rollback, which is over now.")
     in_force = None if over else rollback
-    if trouble is not None:
-        if in_force is None:
-            raise trouble
-        warnings.append(f"{trouble} It is left aside while the rollback lasts.")
-    unknown = [name for name in from_file if name not in Settings.model_fields] if in_force else []
-    for name in unknown:
-        del from_file[name]
-        warnings.append(f"{_unknown_key(folders.config_file, name)} It is left aside while the rollback lasts.")
+    if in_force is not None:
+        from_file, faults = _without_faults(from_file, trouble, folders.config_file)
+        warnings += faults
+    elif trouble is not None:
+        raise trouble
     layers = _layers(given, environment, from_file, in_force)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
@@ -206,6 +203,16 @@ def usual_folders(flags: dict[str, Any]) -> Folders:
     environment, _ = read_environment(os.environ)
     named = {**environment, **{name: value for name, value in flags.items() if value is not None}}
     return find_folders(_path(named.get("data_dir")), _path(named.get("models_dir")))
+
+
+def _without_faults(
+    from_file: dict[str, Any], trouble: ConfigError | None, file: Path
+) -> tuple[dict[str, Any], list[str]]:
+    """What of a config file can be used while a rollback lasts, and a sentence for each part that is left aside."""
+    unknown = [_unknown_key(file, name) for name in from_file if name not in Settings.model_fields]
+    faults = [str(trouble), *unknown] if trouble else unknown
+    known = {name: value for name, value in from_file.items() if name in Settings.model_fields}
+    return known, [f"{fault} It is left aside while the rollback lasts." for fault in faults]
 
 
 def _layers(
