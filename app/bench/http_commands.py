@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ...engine.errors import ConfigError
-from .options import AsJson, ModelName, ModelsDir, Output, Peer, Seed, ServeFlags, finish, progress
+from ..options import AsJson, ModelsDir
+from .options import ModelName, Output, Peer, Seed, ServeFlags, finish, progress
 
 if TYPE_CHECKING:
     from .bench_run import Setup

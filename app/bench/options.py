@@ -17,8 +17,6 @@ from ..terminal import say
 if TYPE_CHECKING:
     from .report import BenchResult
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ModelsDir = Annotated[Path | None, typer.Option(help="Folder of the models.", show_default=False)]
 ModelName = Annotated[
     str, typer.Option("--model", help="GGUF file, Hugging Face folder, or a name in the models folder.")
 ]

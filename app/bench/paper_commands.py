@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..options import AsJson, ModelsDir
 from .http_commands import numbers
-from .options import AsJson, ModelName, ModelsDir, Output, Seed, chosen_model, finish, progress
+from .options import ModelName, Output, Seed, chosen_model, finish, progress
 
 StepCostSource = Annotated[
     bool,

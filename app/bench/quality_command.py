@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..options import AsJson, ModelsDir
 from ..terminal import say
-from .options import AsJson, ModelsDir, Output, default_model, keep, named_model
+from .options import Output, default_model, keep, named_model
 
 if TYPE_CHECKING:
     from .quality import QualityReport

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..options import AsJson, ModelsDir
 from ..terminal import say
-from .options import AsJson, ModelsDir, Output, default_model, keep
+from .options import Output, default_model, keep
 
 if TYPE_CHECKING:
     from .regress import Outcome

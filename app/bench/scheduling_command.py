@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .options import AsJson, Output, keep
+from ..options import AsJson
+from .options import Output, keep
 
 
 def scheduling(

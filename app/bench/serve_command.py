@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...engine.errors import ConfigError
+from ..options import AsJson, ModelsDir
 from ..terminal import say
-from .options import AsJson, ModelName, ModelsDir, Output, Peer, Seed, ServeFlags, finish, progress
+from .options import ModelName, Output, Peer, Seed, ServeFlags, finish, progress
 
 if TYPE_CHECKING:
     from .bench_run import Setup
