@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -46,30 +45,35 @@ class Recovery:
         return "pagedchat goes back to the configuration that answered."
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    client = PagedFakeClient(("Hello!",))
+    with PageServer(tmp_path_factory.mktemp("chats"), client, recovery=Recovery(client)) as server:
+        yield server
+
+
 @pytest.mark.parametrize("state", ["failed", "ready"])
 def test_the_page_tells_the_problem_and_its_button_goes_back(
-    context: BrowserContext, tmp_path: Path, state: str
+    context: BrowserContext, server: PageServer, state: str
 ) -> None:
-    client = PagedFakeClient(("Hello!",))
-    recovery = Recovery(client)
-    with PageServer(tmp_path, client, recovery=recovery) as server:
-        if state == "failed":
-            server.call(client.set_status, "failed", None, PROBLEM)
-        chat = PageDriver(context.new_page(), server.url).goto()
-        banner = chat.page.locator("#pc-banner")
-        expect(banner).to_contain_text("`pagedchat rollback` returns to the configuration that answered")
-        button = chat.page.get_by_role("button", name="Go back to what worked")
+    recovery = server.recovery
+    recovery.problem = PROBLEM
+    server.call(server.client.set_status, state, None, PROBLEM if state == "failed" else "")
+    chat = PageDriver(context.new_page(), server.url).goto()
+    banner = chat.page.locator("#pc-banner")
+    expect(banner).to_contain_text("`pagedchat rollback` returns to the configuration that answered")
+    button = chat.page.get_by_role("button", name="Go back to what worked")
 
-        recovery.refusal = "The model of that configuration is gone."
-        button.click()
-        expect(chat.page.get_by_text("is gone.")).to_be_visible()
-        expect(banner).to_be_visible()
-        recovery.refusal = ""
-        button.click()
+    recovery.refusal = "The model of that configuration is gone."
+    button.click()
+    expect(chat.page.get_by_text("is gone.")).to_be_visible()
+    expect(banner).to_be_visible()
+    recovery.refusal = ""
+    button.click()
 
-        expect(banner).to_be_hidden()
-        chat.new_chat()
-        chat.ask("Are you there?")
-        assert chat.texts()[-1] == "Hello!"
-        assert chat.errors == []
-        chat.page.close()
+    expect(banner).to_be_hidden()
+    chat.new_chat()
+    chat.ask("Are you there?")
+    assert chat.texts()[-1] == "Hello!"
+    assert chat.errors == []
+    chat.page.close()

@@ -48,8 +48,10 @@ class PageServer:
 
     def __enter__(self) -> PageServer:
         self._thread.start()
-        if not self._ready.wait(60):
-            raise RuntimeError("The page server did not start.")
+        deadline = time.monotonic() + 60
+        while not self._ready.wait(0.05):
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                raise RuntimeError("The page server did not start.")
         return self
 
     def __exit__(self, *_: object) -> None:
