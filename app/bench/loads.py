@@ -138,7 +138,7 @@ def read_profile(path: Path) -> LoadProfile:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"The load profile {path} cannot be read ({reason_of(error)}).") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"The load profile {path} is no JSON: {error}.") from error
     problem = _problem(found)
     if problem:

@@ -87,7 +87,17 @@ def check_everything(configuration: Configuration, now: datetime | None = None) 
     snapshot = configuration_snapshot(configuration.settings, _info(configuration, server))
     evidence = EvidenceFolder(configuration.folders.state / "bench", snapshot, now)
     known = Known(configuration, snapshot, evidence, server, now)
-    return Checklist([*_load_model(known), *_load_tests(known), *_configured(known), *_monitored(known)])
+    parts = (_load_model(known), _load_tests(known), _configured(known), _monitored(known))
+    return Checklist([line for part, lines in zip(PARTS, parts, strict=True) for line in _understood(part, lines)])
+
+
+def _understood(part: str, lines: Iterator[Line]) -> Iterator[Line]:
+    """The lines of a part; evidence of another shape than ours fails it, in place of the lines that it would show."""
+    try:
+        yield from lines
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"a result among them cannot be understood ({type(error).__name__}): move it away and measure anew"
+        yield Line(part, "evidence", "fail", reason)
 
 
 # -- load model: what will be asked ----------------------------------------------------------------------------------

@@ -287,8 +287,13 @@ def _read(path: Path) -> dict[str, Any]:
 def _write(path: Path, values: dict[str, Any]) -> None:
     """Write all of it or nothing."""
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(values, file, indent=1, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            json.dump(values, file, indent=1, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise

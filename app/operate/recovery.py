@@ -111,6 +111,8 @@ class Recovery:
     # -- what happens -----------------------------------------------------------------------------------------------
 
     def _status_changed(self, status: EngineStatus) -> None:
+        if status.state in ("restarting", "failed"):
+            log.error("engine %s: %s", status.state, status.message)
         if status.state == "ready" and self._expected not in (None, status.info.get("fingerprint")):
             self._expected = None
             say("pagedchat: The model's content differs from that of the configuration that answered.", sys.stderr)

@@ -76,9 +76,9 @@ def _baseline(folders: Folders) -> Baseline:
 
 def _ask_server(folders: Folders) -> dict[str, Any] | None:
     """What the server of the data folder says; None if none answers."""
-    from ..instance import ask_json, read_note
+    from ..instance import ask_json, running_server
 
-    server = read_note(folders.data)
+    server = running_server(folders.data)
     if server is None:
         return None
     with suppress(PagedChatError):

@@ -225,6 +225,31 @@ def test_files_that_hold_no_whole_result_are_no_evidence(configuration, content)
     assert checked(configuration)["cold phase"].state == "not measured"
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("serve", {"figures": {"all": [{"phase": "all", "prompt_tokens": 5, "running_peak": "many"}]}}),
+        (
+            "serve",
+            {"figures": {"phases": [{"phase": "cold", "requests": 3, "errors": 0, "ttft_p95_ms": []}], "all": 1}},
+        ),
+        ("serve", {"parameters": [1]}),
+        ("doctor", {"figures": {"model": 5}}),
+        ("doctor", {"figures": {"folders": [{}]}}),
+        ("doctor", {"configuration": {"settings": [], "model": 5}}),
+    ],
+)
+def test_results_of_another_shape_never_pass_and_never_raise(configuration, name, change):
+    keep_everything(configuration)
+    made = serve_result if name == "serve" else doctor_result
+    keep(configuration, {**made(configuration), **change})
+
+    found = check_everything(configuration)
+
+    assert found.why_not
+    assert json.dumps([line.state for line in found.lines])
+
+
 def test_a_configuration_that_has_not_answered_yet_is_not_measured(configuration, tmp_path):
     keep_everything(configuration)
     other = load_configuration({"data_dir": tmp_path, "num_blocks": 99})

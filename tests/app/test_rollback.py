@@ -259,6 +259,15 @@ def test_two_pages_that_go_back_at_once_start_the_engine_once(model: Path) -> No
     assert "goes back to" in first and "is starting with" in second
 
 
+def test_the_log_tells_of_an_engine_that_stopped(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    launch = Launch(model, {}, RemoteEngine())
+    launch.client._inner.set_status("ready")
+    launch.client._inner.set_status("restarting", None, "The engine stopped: it was killed.")
+    assert [record.getMessage() for record in caplog.records] == [
+        "engine restarting: The engine stopped: it was killed."
+    ]
+
+
 def test_without_a_known_good_configuration_there_is_no_way_back(model: Path) -> None:
     launch = Launch(model, {}, RemoteEngine())
 
