@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from ...engine.errors import PagedChatError
 from ..operate.snapshot import configuration_snapshot
 from .figures import ratio
 from .http_load import LoadClient
 from .options import Shown, default_model, named_model
-from .report import BenchResult, Cell, Table
+from .report import BenchResult, Cell, Table, warn_if_busy
 from .target import Target, our_server, peer_server
 
 if TYPE_CHECKING:
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 WARM_UP_TOKENS = 8
 NOT_FOR_BENCHES = {"host", "port", "no_browser", "allowed_host", "data_dir", "profile"}
 """Settings that a bench's server has of its own; a profile has become the settings it stands for."""
-BUSY = 1.5
-"""Load for each core above which a measurement is not one of a quiet machine."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +112,7 @@ def new_result(name: str, setup: Setup, targets: Sequence[Target], **parameters:
     configuration = configuration_snapshot(setup.settings(), targets[0].info)
     peers = [{"name": one.name, "url": one.url, "model": one.model} for one in targets if not one.ours]
     asked = {"flags": setup.all_flags(), "peers": peers, **parameters}
-    return BenchResult(name, configuration, parameters=asked, figures={"load_before": psutil.getloadavg()[1]})
-
-
-def busy_machine(load: float, cores: int) -> str:
-    """A warning when other programs wanted the processor, too, in the five minutes before."""
-    if load <= cores * BUSY:
-        return ""
-    return (
-        f"This computer was busy (load {load:.1f} on {cores} cores in the five minutes before): "
-        "figures of a quiet one are better, and only ratios within this run compare."
-    )
+    return BenchResult(name, configuration, parameters=asked)
 
 
 async def warm_up(clients: Sequence[LoadClient]) -> float:
@@ -213,7 +199,5 @@ def close_result(result: BenchResult, clients: Sequence[LoadClient]) -> BenchRes
     if failed:
         result.passed = False
         result.verdict = f"{failed} of {total} requests failed. {result.verdict}".strip()
-    machine = result.configuration.get("machine", {})
-    busy = busy_machine(result.figures.get("load_before", 0.0), machine.get("usable_cores") or 1)
-    result.verdict = "\n".join(filter(None, [busy, result.verdict]))
+    warn_if_busy(result)
     return result.finish()

@@ -77,6 +77,7 @@ def block_size(
 ) -> None:
     """What does the size of a block cost and bring?"""
     from .block_size import BlockSizeLoad, run_block_size
+    from .report import warn_if_busy
     from .step_cost import STATED
 
     load, loaded, cost = BlockSizeLoad(tuple(numbers(sizes, "--sizes")), rounds=rounds, seed=seed), None, STATED
@@ -91,7 +92,7 @@ def block_size(
             shown.phase("measuring what a step costs")
             cost = measure_cost(loaded)
         result = run_block_size(load, loaded if rounds else None, cost, shown.phase)
-    finish(result, as_json, output)
+    finish(warn_if_busy(result) if rounds else result, as_json, output)
 
 
 def published(
@@ -109,11 +110,12 @@ def published(
 ) -> None:
     """The table that articles on PagedAttention print, run here. Ends with 1 when blocks do not follow the formula."""
     from .published import SIDES, Case, run_published
+    from .report import warn_if_busy
 
     case = Case(prompt, reply, tuple(numbers(sequences, "--sequences")), context, reservations, seed)
     with progress() as shown:
         found = run_published(chosen_model(model, models_dir), case, SIDES if peer else SIDES[1:], shown.phase)
-    finish(found, as_json, output)
+    finish(warn_if_busy(found), as_json, output)
 
 
 def long(
@@ -124,10 +126,11 @@ def long(
 ) -> None:
     """What do long contexts cost? Up to 128k tokens, on a small model with random weights."""
     from .long import LongLoad, run_long
+    from .report import warn_if_busy
 
     with progress() as shown:
         result = run_long(LongLoad(tuple(numbers(lengths, "--lengths")), reply), shown.phase)
-    finish(result, as_json, output)
+    finish(warn_if_busy(result), as_json, output)
 
 
 def claims(
@@ -139,7 +142,8 @@ def claims(
 ) -> None:
     """Which well-known claims about PagedAttention hold here? Ends with 1 when a goal of our own is missed."""
     from .claims import run_claims
+    from .report import warn_if_busy
 
     with progress() as shown:
         result = run_claims(chosen_model(model, models_dir), seed, shown.phase)
-    finish(result, as_json, output)
+    finish(warn_if_busy(result), as_json, output)

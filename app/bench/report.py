@@ -10,7 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 Cell = str | int | float | None
+BUSY = 1.5
+"""Load for each core above which a measurement is not one of a quiet machine."""
 
 
 @dataclass
@@ -53,6 +57,7 @@ class BenchResult:
         verdict: one or a few sentences for people, computed from the figures.
         passed: whether the stated goals were met; None where the bench has none.
         started: UTC, ISO 8601.
+        load_before: processes that wanted a core, on average of the five minutes before.
     """
 
     name: str
@@ -65,6 +70,7 @@ class BenchResult:
     passed: bool | None = None
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     seconds: float = 0.0
+    load_before: float = field(default_factory=lambda: round(psutil.getloadavg()[1], 2))
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
@@ -77,6 +83,18 @@ class BenchResult:
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return asdict(self)
+
+
+def warn_if_busy(result: BenchResult) -> BenchResult:
+    """Begin the verdict with a warning when other programs wanted the processor, too, before a bench that times."""
+    cores = result.configuration.get("machine", {}).get("usable_cores")
+    if cores and result.load_before > cores * BUSY:
+        busy = (
+            f"This computer was busy (load {result.load_before:.1f} on {cores} cores in the five minutes before): "
+            "figures of a quiet one are better, and only ratios within this run compare."
+        )
+        result.verdict = f"{busy}\n{result.verdict}".strip()
+    return result
 
 
 def text_lines(result: BenchResult) -> list[str]:

@@ -25,7 +25,7 @@ from pagedchat.app.bench.http_commands import numbers
 from pagedchat.app.bench.http_load import Answer, Ask
 from pagedchat.app.bench.interfere import gaps
 from pagedchat.app.bench.loads import BUILT_IN, Load, draw, quantiles, read_profile
-from pagedchat.app.bench.report import BenchResult, Plot, Table
+from pagedchat.app.bench.report import BenchResult, Plot, Table, warn_if_busy
 from pagedchat.app.bench.report_html import html_report
 from pagedchat.app.bench.serve import Pace, PhaseRun, pace_for
 from pagedchat.app.bench.serve_modes import sweep_values
@@ -109,6 +109,13 @@ def test_what_paging_is_worth_follows_from_reuse_and_from_what_reservation_would
     crowded = paging_worth(facts(reserved_tokens=8000, preemptions=1))
     assert crowded.startswith("Paging is worth much") and "more than the pool's 4,000" in crowded
     assert "94% waste avoided" in crowded and crowded.endswith("2.0 requests ran at once, with 1 preemption.")
+
+
+@pytest.mark.parametrize(("load", "busy"), [(2.9, False), (3.1, True)])
+def test_a_bench_on_a_busy_machine_says_so_first(load, busy):
+    result = BenchResult("x", {"machine": {"usable_cores": 2}}, verdict="Found.", load_before=load)
+    assert warn_if_busy(result).verdict.startswith("This computer was busy" if busy else "Found.")
+    assert result.verdict.endswith("Found.")
 
 
 # -- times ------------------------------------------------------------------------------------------------------------
