@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import pagedchat
+from pagedchat import __version__
 from pagedchat.app.commands import with_default_command
+from support.command import pagedchat
 
 
 def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -42,7 +43,7 @@ def test_without_a_command_pagedchat_serves():
 def test_the_version_is_the_packages():
     result = run("--version")
 
-    assert (result.returncode, result.stdout) == (0, f"pagedchat {pagedchat.__version__}\n")
+    assert (result.returncode, result.stdout) == (0, f"pagedchat {__version__}\n")
 
 
 def test_folders_are_printed_as_json(tmp_path):
@@ -60,14 +61,14 @@ def test_models_are_listed_and_removed_by_name(tmp_path):
     (tmp_path / "directory" / "config.json").write_text("{}")
     (tmp_path / "notes.txt").write_text("no model")
 
-    listed = json.loads(run("models", "list", "--json", "--models-dir", str(tmp_path)).stdout)
+    listed = json.loads(pagedchat("models", "list", "--json", "--models-dir", str(tmp_path)).stdout)
     assert [(m["name"], m["size"], m["format"], m["default"]) for m in listed] == [
         ("directory", 2, "huggingface", False),
         ("tiny model", 100, "gguf", False),
     ]
 
-    assert run("models", "rm", "tiny model", "--models-dir", str(tmp_path)).returncode == 0
-    assert run("models", "rm", "directory", "--models-dir", str(tmp_path)).returncode == 0
+    assert pagedchat("models", "rm", "tiny model", "--models-dir", str(tmp_path)).returncode == 0
+    assert pagedchat("models", "rm", "directory", "--models-dir", str(tmp_path)).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -78,7 +79,7 @@ def test_removing_a_link_leaves_what_it_points_to(tmp_path):
     folder.mkdir()
     (folder / "linked.gguf").symlink_to(target)
 
-    assert run("models", "rm", "linked", "--models-dir", str(folder)).returncode == 0
+    assert pagedchat("models", "rm", "linked", "--models-dir", str(folder)).returncode == 0
     assert target.exists()
     assert not (folder / "linked.gguf").is_symlink()
 
@@ -91,7 +92,7 @@ def test_removing_what_is_no_model_of_the_folder_is_refused(name, tmp_path):
     (tmp_path / "outside" / "config.json").write_text("{}")
     (folder / "notes.txt").write_text("no model")
 
-    assert_refused(run("models", "rm", name, "--models-dir", str(folder)), 1, name, "models list")
+    assert_refused(pagedchat("models", "rm", name, "--models-dir", str(folder)), 1, name, "models list")
     assert (tmp_path / "outside" / "config.json").exists()
     assert (folder / "notes.txt").exists()
 
@@ -109,7 +110,7 @@ def test_removing_what_is_no_model_of_the_folder_is_refused(name, tmp_path):
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(arguments, expected):
-    assert_refused(run(*arguments), 2, expected, "--help")
+    assert_refused(pagedchat(*arguments), 2, expected, "--help")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +126,14 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(arguments, expected):
     ],
 )
 def test_what_cannot_work_is_refused_with_one_sentence_and_exit_code_1(arguments, expected, tmp_path):
-    assert_refused(run("serve", "--data-dir", str(tmp_path), *arguments), 1, expected)
+    assert_refused(pagedchat("serve", "--data-dir", str(tmp_path), *arguments), 1, expected)
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path):
     picture = tmp_path / "obrázek.gguf"
     picture.write_bytes(b"\x89PNG")
 
-    result = run("serve", "--data-dir", str(tmp_path / "data"), "--model", str(picture))
+    result = pagedchat("serve", "--data-dir", str(tmp_path / "data"), "--model", str(picture))
 
     assert_refused(result, 1, "obrázek.gguf", "not a GGUF file")
 
@@ -140,7 +141,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path):
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
-    result = run("serve", "--data-dir", str(tmp_path / "file" / "data"))
+    result = pagedchat("serve", "--data-dir", str(tmp_path / "file" / "data"))
 
     assert_refused(result, 1, str(tmp_path / "file" / "data"), "--data-dir")
     assert (tmp_path / "file").read_text() == "in the way"

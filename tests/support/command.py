@@ -13,10 +13,11 @@ from pagedchat.app import commands
 
 
 def pagedchat(*arguments: str, **variables: str) -> CompletedProcess[str]:
-    """Run one command; ``variables`` stand in its environment."""
+    """Run one command that ends by itself; ``variables`` stand in its environment."""
     out, err = io.StringIO(), io.StringIO()
     with (
         patch.object(commands, "leave", _leave),
+        patch.object(commands, "on_end_signals"),
         patch.dict(os.environ, variables),
         redirect_stdout(out),
         redirect_stderr(err),
