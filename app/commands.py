@@ -112,8 +112,9 @@ def serve(
     """Serve the page and the API on this computer (the default command)."""
     flags = dict(locals())
     from . import server
+    from .operate.recovery import load_or_way_back
 
-    configuration = _configuration(flags)
+    configuration = load_or_way_back(flags)
     try:
         on_end_signals(_interrupt)
         leave(server.run(configuration))
@@ -229,19 +230,6 @@ def _complain(sentence: str, status: int) -> int:
 def _interrupt(number: int, frame: Any) -> None:
     """There is something to give back by now: a signal unwinds the command instead of ending the process."""
     raise KeyboardInterrupt
-
-
-def _configuration(flags: dict[str, Any]):
-    """The configuration for serve's flags; where it cannot work for another reason than a flag, with the way back."""
-    from ..engine.errors import ConfigError
-    from .operate.recovery import with_way_back
-    from .settings import load_configuration, usual_folders
-
-    try:
-        return load_configuration(flags)
-    except ConfigError as error:
-        given = [name for name, value in flags.items() if value is not None]
-        raise with_way_back(error, usual_folders(flags).state, given) from error
 
 
 def _load(**flags: Any):

@@ -23,6 +23,11 @@ def memory(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: 1 chat, 2 chats."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @contextmanager
 def fetch_display() -> Iterator[Callable[[FetchProgress], None]]:
     """Show fetch progress on stderr while the context lasts; what it yields takes every report, from any thread."""

@@ -1,4 +1,4 @@
-"""``POST /api/rollback``: back to the configuration that answered."""
+"""``GET /api/config``: what the server runs with. ``POST /api/rollback``: back to the configuration that answered."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from .recovery import Recovery
 
 
 def operate_router(recovery: Recovery) -> APIRouter:
-    """The route; 200 with ``{"message"}``, 409 with ``{"error"}`` when there is no way back."""
+    """The routes: the settings in force (``{"settings"}``); and the way back, 200 with ``{"message"}``, 409 with
+    ``{"error"}`` when there is none."""
     router = APIRouter()
+
+    @router.get("/api/config")
+    async def config() -> Response:
+        return json_response({"settings": recovery.target.settings.model_dump(mode="json")})
 
     @router.post("/api/rollback")
     async def rollback() -> Response:

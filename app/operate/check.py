@@ -18,8 +18,10 @@ from ...engine.errors import PagedChatError
 from ..instance import RunningServer, ask, ask_json, running_server
 from ..log import log_file
 from ..settings import Configuration
+from ..terminal import counted
 from .evidence import Evidence, EvidenceFolder, age_of
 from .known_good import KnownGoodStore, files_of
+from .running import configuration_in_force, running_info
 from .snapshot import configuration_snapshot
 
 State = Literal["pass", "fail", "not measured"]
@@ -81,9 +83,10 @@ class Known:
 
 
 def check_everything(configuration: Configuration, now: datetime | None = None) -> Checklist:
-    """Go through the list. Looks only; a server that runs is asked for its health, metrics and alerts."""
+    """Go through the list. Looks only; a server that runs is asked for its settings, health, metrics and alerts."""
     now = now or datetime.now(UTC)
     server = running_server(configuration.folders.data)
+    configuration = configuration_in_force(configuration, server)
     snapshot = configuration_snapshot(configuration.settings, _info(configuration, server))
     evidence = EvidenceFolder(configuration.folders.state / "bench", snapshot, now)
     known = Known(configuration, snapshot, evidence, server, now)
@@ -165,7 +168,7 @@ def _load_tests(known: Known) -> Iterator[Line]:
             yield _unmeasured(part, f"{name} phase", found, _SERVE)
             continue
         errors, ttft = figures.get("errors") or 0, figures.get("ttft_p95_ms")
-        words = f"{figures['requests']} requests, {errors} failed"
+        words = f"{counted(figures['requests'], 'request')}, {errors} failed"
         words += f", P95 TTFT {ttft:,.0f} ms" if isinstance(ttft, int | float) else ""
         yield _line(part, f"{name} phase", errors == 0, words, found)
     slo = ((found.result.get("parameters") or {}).get("slo") if found else None) or {}
@@ -175,7 +178,9 @@ def _load_tests(known: Known) -> Iterator[Line]:
         why = "`pagedchat bench serve --slo ttft=1000,itl=100` measures it"
         yield _unmeasured(part, "goals of latency", found, why)
     else:
-        yield _line(part, "goals of latency", share >= GOOD_SHARE, f"{share:.0%} of the requests within {slo}", found)
+        goals = " and ".join(f"{name.upper()} {limit:,.0f} ms" for name, limit in slo.items())
+        words = f"{share:.0%} of the requests within {goals}; {GOOD_SHARE:.0%} are needed"
+        yield _line(part, "goals of latency", share >= GOOD_SHARE, words, found)
 
 
 # -- configuration: is it set up -------------------------------------------------------------------------------------
@@ -299,10 +304,9 @@ def _alerts(part: str, server: RunningServer) -> Line:
 
 def _info(configuration: Configuration, server: RunningServer | None) -> dict[str, Any]:
     """What is known of the model in force: from the server that runs, else from what answered last, if it is that."""
-    if server is not None:
-        status, answer = ask_json(server, "GET", "/health")
-        if status == http.client.OK:
-            return answer
+    answer = running_info(server)
+    if answer:
+        return answer
     record = KnownGoodStore(configuration.folders.state).load()
     if record and record.model and not {"model", "model file"} & set(record.differences(configuration.kept())):
         return {"model": record.model.name, "fingerprint": record.model.fingerprint}

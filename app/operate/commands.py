@@ -11,9 +11,11 @@ import typer
 
 from ...engine.errors import PagedChatError
 from ..options import SERVE_FLAGS, AsJson, DataDir, ModelsDir, serve_flags
-from ..terminal import say
+from ..terminal import memory, say
 from .check_command import check
 from .doctor_command import doctor
+
+SIZES = ("kv_cache_memory", "settings.kv_cache_memory", "machine.memory")
 
 
 def add_commands(cli: typer.Typer, config_cli: typer.Typer) -> None:
@@ -63,11 +65,10 @@ def rollback(
 def show(context: typer.Context, as_json: AsJson = False) -> None:
     """Print every setting with its value and where it comes from: a flag (serve's flags may follow), a rollback, the
     environment, the config file, the profile, or the default."""
-    from ..settings import load_configuration
-    from .recovery import described
+    from .recovery import described, load_or_way_back
     from .show import shown_settings
 
-    configuration = load_configuration(serve_flags(context))
+    configuration = load_or_way_back(serve_flags(context))
     rows, rollback = shown_settings(configuration), configuration.rollback
     for warning in configuration.warnings:
         say(f"pagedchat: {warning}", sys.stderr)
@@ -82,7 +83,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     for row in rows:
-        print(f"{row['name']:<24} {value_text(row['value']):<24} {row['origin']}")
+        print(f"{row['name']:<24} {setting_text(row['name'], row['value']):<24} {row['origin']}")
     if rollback is not None:
         print(f"\nRolled back to {described(rollback.record)}; `pagedchat rollback --undo` ends that.")
 
@@ -93,7 +94,12 @@ def diff(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print how two configurations differ: settings, engine, model, versions, machine."""
+    """Print how two configurations differ, a line each with a column for A and one for B: settings, engine, model,
+    versions, machine.
+
+    current: the server that runs, its settings and engine; without one, what a start from here would use.
+    known-good: the last configuration whose first reply finished well. default: nothing set.
+    """
     from .show import snapshot_differences, snapshot_named
 
     flags = {"data_dir": data_dir}
@@ -101,20 +107,33 @@ def diff(
     if as_json:
         print(json.dumps({"a": a, "b": b, "same": not found, "differences": found}, indent=2, ensure_ascii=False))
         return
+    if found:
+        print(f"{'':<32} {_cut(a):<28} {_cut(b)}")
     for row in found:
-        left, right = (value_text(row[side]) for side in ("a", "b"))
+        whole = "." not in row["name"]  # a part of which only one of the two has anything
+        left, right = (
+            "not known" if whole and row[side] is None else setting_text(row["name"], row[side]) for side in ("a", "b")
+        )
         print(f"{row['name']:<32} {left:<28} {right}")
     if not found:
         print(f"{a} and {b} are the same configuration.")
 
 
 def value_text(value: Any) -> str:
-    """A value for a person; what is long is cut, a part of a snapshot is only said to be there."""
+    """A value for a person; what is long is cut, and of a part of a snapshot its first value is told."""
     if value is None:
         return "-"
     if isinstance(value, dict):
-        return "(known)"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+        return value_text(next(iter(value.values()), None)) + (" and more" if len(value) > 1 else "")
+    return _cut(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def setting_text(name: str, value: Any) -> str:
+    """`value_text` with sizes in units that people read."""
+    return memory(value) if name in SIZES and isinstance(value, int) else value_text(value)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 

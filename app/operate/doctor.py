@@ -26,6 +26,7 @@ from ..model_store import ModelStore
 from ..settings import Configuration
 from .known_good import KEPT, KnownGoodStore
 from .recovery import resolve_model
+from .running import configuration_in_force
 from .snapshot import configuration_snapshot
 from .speed import Speed, ask_server, try_engine
 
@@ -71,6 +72,7 @@ def examine(configuration: Configuration, tell: Tell = lambda line: None, try_it
     """
     folders = configuration.folders
     server = running_server(folders.data)
+    configuration = configuration_in_force(configuration, server)
     found = Findings(
         configuration_snapshot(configuration.settings),
         folders=look_at_folders(folders),

@@ -20,11 +20,11 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     """
     from ..bench.report import BenchResult, save_result
     from ..folders import reason_of
-    from ..settings import load_configuration
     from .advice import advice, problems
     from .doctor import examine
+    from .recovery import load_or_way_back
 
-    configuration = load_configuration(serve_flags(context))
+    configuration = load_or_way_back(serve_flags(context))
     result = BenchResult("doctor", {})
     found = examine(configuration, lambda line: say(f"{line} ...", sys.stderr))
     wrong, better = problems(found), advice(found)

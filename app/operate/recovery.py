@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -20,16 +21,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ...engine.errors import ContextLengthError, EngineError, ModelFileError, PagedChatError
+from ...engine.errors import ConfigError, ContextLengthError, EngineError, ModelFileError, PagedChatError
 from ...engine.status import EngineStatus
 from ...engine.types import RequestOutput
 from ..background import in_thread
 from ..model_store import DEFAULT_ALIAS, ModelStore
-from ..settings import KEPT_FIELDS, Configuration, Settings
+from ..settings import KEPT_FIELDS, Configuration, Settings, load_configuration, usual_folders
 from ..terminal import say
 from .known_good import KnownGood, KnownGoodStore, ModelRecord, model_record, utc_now
 
 SHOWN_DIFFERENCES = 3
+_FLAG = re.compile(r"--([a-z][a-z-]*)")
 log = logging.getLogger(__name__)
 
 
@@ -268,11 +270,24 @@ def described(record: KnownGood) -> str:
     return f"the configuration that answered on {when}"
 
 
+def load_or_way_back(flags: dict[str, Any]) -> Configuration:
+    """`load_configuration` for serve's flags.
+
+    Raises:
+        ConfigError: with the way back, where there is one and no flag is to blame.
+    """
+    try:
+        return load_configuration(flags)
+    except ConfigError as error:
+        given = [name for name, value in flags.items() if value not in (None, [], ())]
+        raise with_way_back(error, usual_folders(flags).state, given) from error
+
+
 def with_way_back(error: PagedChatError, state: Path, flags: Collection[str]) -> PagedChatError:
     """The same error, with the way back where there is one: not where one of the ``flags`` just given is to blame."""
     record = KnownGoodStore(state).load()
-    named = str(error).partition(" ")[0].removeprefix("--").replace("-", "_")
-    if record is None or named in flags:
+    named = {name.replace("-", "_") for name in _FLAG.findall(str(error))}
+    if record is None or named & set(flags):
         return error
     return type(error)(f"{error} {way_back_sentence(record, {})}")
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from pathlib import Path
 from typing import Any
 
 from ...engine.errors import PagedChatError
-from ..folders import Folders, reason_of
-from ..instance import ask_json, running_server
+from ..folders import reason_of
+from ..instance import running_server
 from ..settings import Configuration, Settings, load_configuration
 from .evidence import LARGEST_BYTES
 from .known_good import KnownGoodStore
+from .running import configuration_in_force, running_info
 from .snapshot import configuration_snapshot
 
 NAMED = ("current", "known-good", "default")
@@ -34,24 +34,17 @@ def snapshot_named(name: str, flags: dict[str, Any]) -> dict[str, Any]:
         return configuration_snapshot(Settings())
     if name == "current":
         configuration = load_configuration(flags)
-        return configuration_snapshot(configuration.settings, running_info(configuration.folders))
+        server = running_server(configuration.folders.data)
+        return configuration_snapshot(configuration_in_force(configuration, server).settings, running_info(server))
     if name == "known-good":
         return KnownGoodStore(load_configuration(flags).folders.state).require().snapshot
     return _snapshot_in(Path(name))
 
 
-def running_info(folders: Folders) -> dict[str, Any]:
-    """What the engine of the server that runs says of itself; empty without one that is ready."""
-    server = running_server(folders.data)
-    if server is None:
-        return {}
-    status, answer = ask_json(server, "GET", "/health")
-    return answer if status == http.client.OK else {}
-
-
 def snapshot_differences(one: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
     """What differs: ``{"name", "a", "b"}`` with dotted names. A part that only one of them has is one entry, whose
-    other side is None: nothing is known there."""
+    other side is None: nothing is known there. A port that only one side names is no difference: the other takes the
+    usual one, or the next that is free."""
     found = []
     for part in dict.fromkeys([*one, *other]):
         left, right = one.get(part) or {}, other.get(part) or {}
@@ -59,7 +52,8 @@ def snapshot_differences(one: dict[str, Any], other: dict[str, Any]) -> list[dic
             found.append({"name": part, "a": left or None, "b": right or None})
             continue
         for name in dict.fromkeys([*left, *right]):
-            if left.get(name) != right.get(name):
+            free_port = (part, name) == ("settings", "port") and None in (left.get(name), right.get(name))
+            if left.get(name) != right.get(name) and not free_port:
                 found.append({"name": f"{part}.{name}", "a": left.get(name), "b": right.get(name)})
     return found
 

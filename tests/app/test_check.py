@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -137,7 +138,11 @@ def test_with_all_evidence_one_may_launch_and_every_line_names_its_file_and_age(
     assert waiting == {"metrics", "engine restarts", "alerts"}, "only a server that runs can show these"
     cold = by_title(found)["cold phase"]
     assert cold.age_s is not None and 3 * 3600 <= cold.age_s < 3 * 3600 + 60
-    assert f"[{cold.evidence}, 3 hours old]" in "\n".join(text_lines(found))
+    told = "\n".join(text_lines(found))
+    folder = f"{configuration.folders.state}{os.sep}"
+    assert f"[{cold.evidence}".replace(folder, "") + ", 3 hours old]" in told
+    assert told.count(str(folder)) == 1, "the folder is named once"
+    assert "99% of the requests within TTFT 1,000 ms; 95% are needed" in told
 
 
 @pytest.mark.parametrize(
@@ -324,6 +329,17 @@ def test_a_server_that_runs_shows_metrics_restarts_and_alerts(configuration, ser
 
     assert tuple(found[title].state for title in ("metrics", "engine restarts", "alerts")) == states
     assert found["metrics"].evidence.endswith("/metrics")
+
+
+def test_the_settings_of_the_server_that_runs_count_unless_flags_are_given(configuration, server):
+    started = replace(configuration, settings=configuration.settings.model_copy(update={"max_num_seqs": 4}))
+    keep(started, serve_result(started))
+    assert "max_num_seqs 4, now 32" in checked(configuration)["cold phase"].reason
+    server.told["/api/config"] = json.dumps({"settings": started.settings.model_dump(mode="json")})
+
+    assert checked(configuration)["cold phase"].state == "pass"
+    typed = load_configuration({"data_dir": configuration.folders.data, "max_num_seqs": 32})
+    assert checked(typed)["cold phase"].state == "not measured"
 
 
 def test_the_command_ends_with_1_and_prints_json(tmp_path):
