@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine.errors import RequestError
-from ..engine.generate_request import GenerateRequest
+from ..engine.generate_request import OWN_WORK, GenerateRequest
 from ..engine.sampling_params import SamplingParams
 from .api_body import boolean, short, text
 from .api_errors import ApiError
@@ -136,6 +136,9 @@ def check_model(body: dict[str, Any], served: str) -> None:
 
 def _request(body: dict[str, Any], requests: list[GenerateRequest]) -> ApiRequest:
     _refuse_what_is_not_served(body)
+    if boolean(body, "own_work"):
+        for one in requests:
+            one.request_id = OWN_WORK + one.request_id
     options = body.get("stream_options")
     if options is not None and not isinstance(options, dict):
         raise ApiError(400, f"stream_options must be an object, not {short(options)}.", param="stream_options")

@@ -20,7 +20,7 @@ from .client_metrics import ClientMetrics
 from .config import EngineConfig
 from .errors import EngineError, PagedChatError, RequestError
 from .events import reset_event
-from .generate_request import GenerateRequest, RequestStarted
+from .generate_request import GenerateRequest, RequestStarted, is_own_work
 from .reply_stream import Item, ReplyStream, ends
 from .status import EngineStatus
 from .supervisor import EngineSupervisor, add_watcher
@@ -140,7 +140,7 @@ class EngineClient(EngineCalls):
             while not ended:
                 item = await stream.items.get()
                 ended = ends(item)
-                for watcher in list(self._end_watchers) if ended else ():
+                for watcher in list(self._end_watchers) if ended and not is_own_work(request.request_id) else ():
                     watcher(item)
                 if isinstance(item, Exception):
                     raise item
@@ -157,7 +157,8 @@ class EngineClient(EngineCalls):
         self._send_cancel(request_id)
 
     def watch_ends(self, callback: Callable[[Item], None]) -> Callable[[], None]:
-        """Call ``callback`` with the last output of every request, or the error in its place; the result ends that."""
+        """Call ``callback`` with the last output of every user's request, or the error in its place; the result ends
+        that."""
         return add_watcher(self._end_watchers, callback)
 
     def _submit(self, request: GenerateRequest) -> None:
@@ -238,7 +239,7 @@ class EngineClient(EngineCalls):
         """Running replies and calls end; requests that were never sent stay for the next child."""
         self._metrics.engine_gone()
         for request_id, stream in self._streams.items():
-            if stream.owed:
+            if stream.owed and not is_own_work(request_id):
                 self._metrics.note_error("engine_stopped")
             if stream.started:
                 stream.put(RequestOutput(request_id, finish_reason="error", error=reason))
@@ -290,7 +291,8 @@ class EngineClient(EngineCalls):
 
     def _on_refused(self, message: dict[str, Any]) -> None:
         error = wire.error_from_wire(message)
-        self._metrics.note_refusal(error, message["kind"] != wire.INTERNAL)
+        if not is_own_work(message["id"]):
+            self._metrics.note_refusal(error, message["kind"] != wire.INTERNAL)
         self._put(message["id"], error)
 
     def _on_metrics(self, message: dict[str, Any]) -> None:

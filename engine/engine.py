@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .computed_before import ComputedBefore
 from .config import EngineConfig
 from .errors import OUT_OF_MEMORY, ContextLengthError, EngineError, RequestError, is_out_of_memory
+from .generate_request import PIN_WORK, is_own_work
 from .inspection import EngineInspection
 from .kv_cache_manager import KVCacheManager
 from .metrics import EngineMetrics
@@ -248,7 +249,7 @@ class Engine(EngineInspection):
             request.note("first_token", now)
             output.metrics = request.metrics
             self._counters_of(request).note_first_token(request)
-        else:
+        elif not is_own_work(request.parent_id):
             gaps.append(now - request.last_token_at)
         request.last_token_at = now
         request.token_ids.append(token)
@@ -320,8 +321,8 @@ class Engine(EngineInspection):
         self._counters_of(request).note_admission(request, looked_up)
 
     def _counters_of(self, request: Request) -> EngineMetrics:
-        """Who counts a request: nobody looks at what those that only compute a pin add up to."""
-        return self._uncounted if request.parent_id in self._pinning else self.counters
+        """Who counts a request: nobody looks at what the program's own add up to."""
+        return self._uncounted if is_own_work(request.parent_id) else self.counters
 
     def _check_id(self, request_id: str, num_samples: int) -> None:
         names = [member_id(request_id, index) for index in range(num_samples)]
@@ -360,7 +361,7 @@ class Engine(EngineInspection):
             raise RequestError("Nothing can be pinned while prefix caching is off; start with --enable-prefix-caching.")
         self._check_prompt(list(token_ids), 1)
         is_cached = self.pins.add(name, token_ids, salt)
-        request_id, params = f"pin:{name}", SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
+        request_id, params = PIN_WORK + name, SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
         self.cancel(request_id)
         if not is_cached:
             self._pinning[request_id] = name
@@ -368,7 +369,7 @@ class Engine(EngineInspection):
 
     def unpin(self, name: str) -> bool:
         """Let a prefix be evicted again; False if no pin has the name."""
-        self.cancel(f"pin:{name}")
+        self.cancel(PIN_WORK + name)
         return self.pins.remove(name)
 
     def _without_pinning(self, outputs: list[RequestOutput]) -> list[RequestOutput]:

@@ -10,6 +10,16 @@ from .errors import RequestError
 from .reasoning import ReasoningState
 from .sampling_params import SamplingParams
 
+PIN_WORK = "pin:"
+OWN_WORK = "own:"
+"""Ids that begin so belong to requests that nobody sent: a pin's, and a look at how the program does. Metrics of users'
+requests do not count them, and nobody who watches users' replies is told of their ends."""
+
+
+def is_own_work(request_id: str) -> bool:
+    """Whether a request is the program's own."""
+    return request_id.startswith((PIN_WORK, OWN_WORK))
+
 
 @dataclass
 class GenerateRequest:

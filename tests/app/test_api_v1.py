@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pagedchat.engine.errors import ContextLengthError, EngineError, RequestError
+from pagedchat.engine.generate_request import is_own_work
 from support.api_server import ApiServer, api_server
 from support.fake_client import END, HEADERS, FakeEngineClient
 
@@ -93,6 +94,12 @@ def test_usage_counts_the_end_of_turn_and_what_was_cached(server: ApiServer) -> 
     assert first["total_tokens"] == first["prompt_tokens"] + first["completion_tokens"]
     assert first["prompt_tokens_details"]["cached_tokens"] < length - 1
     assert second["prompt_tokens_details"] == {"cached_tokens": length - 1}
+
+
+def test_a_look_of_the_programs_own_is_marked_as_such(server: ApiServer, engine: FakeEngineClient) -> None:
+    for own in (True, False):
+        post(server, TEXT, prompt="abc", own_work=own)
+        assert is_own_work(engine.requests[-1].request_id) is own
 
 
 def test_token_ids_come_at_the_top_for_chat_and_in_the_choice_for_completions(server: ApiServer) -> None:

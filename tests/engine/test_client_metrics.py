@@ -15,6 +15,7 @@ from pagedchat.engine.client import EngineClient
 from pagedchat.engine.client_metrics import ClientMetrics
 from pagedchat.engine.config import EngineConfig
 from pagedchat.engine.errors import EngineError, RequestError
+from pagedchat.engine.generate_request import OWN_WORK
 from pagedchat.engine.metric_catalogue import METRICS
 from support.engine_process import answer, asked, running_client, scripted_client, until, with_client
 from support.paged_model import make_engine, prompt_of, run
@@ -96,6 +97,20 @@ def test_refusals_are_counted_by_what_they_blame():
     told.note_refusal(EngineError("1,000 requests are waiting already"))
     told.note_refusal(EngineError("an internal error"), of_ours=False)
     assert errors_of(told.told(True, 0)) == {"refused": 1, "queue_full": 1, "internal": 1}
+
+
+def test_the_programs_own_requests_are_neither_counted_nor_told_to_who_watches_replies() -> None:
+    async def test(client: EngineClient) -> None:
+        ends: list[Any] = []
+        client.watch_ends(ends.append)
+        with pytest.raises(RequestError):
+            await answer(client, asked("refuse", request_id=f"{OWN_WORK}a"))
+        await answer(client, asked("hello", request_id=f"{OWN_WORK}b"))
+        assert ends == [] and errors_of(await client.metrics()) == {}
+        await answer(client, asked("hello"))
+        assert len(ends) == 1
+
+    with_client(test)
 
 
 def test_a_running_engine_tells_its_own_and_refusals_are_counted_beside_them() -> None:

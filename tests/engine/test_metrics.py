@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pagedchat.engine.errors import RequestError
+from pagedchat.engine.generate_request import OWN_WORK
 from pagedchat.engine.histogram import Histogram
 from pagedchat.engine.metric_catalogue import METRICS, blank_metrics
 from pagedchat.engine.sampling_params import SamplingParams
@@ -227,6 +228,18 @@ def test_computing_a_pin_is_nobodys_request_but_its_blocks_and_steps_count():
     run(engine, {"a": [*prompt, 1]}, 2)
     assert told(engine)[0]["prefix_cache_hits_total"] == 10
     assert engine.stats()["finished_requests"] == 1
+
+
+def test_a_look_of_the_programs_own_is_nobodys_request():
+    engine = make_engine()
+    run(engine, {f"{OWN_WORK}look": prompt_of(9, 1)}, 5)
+    found = engine.metrics()
+    counters, histograms = found["counters"], found["histograms"]
+    assert counters["prompt_tokens_total"] == counters["generation_tokens_total"] == 0
+    assert sum(counters["request_success_total"].values()) == 0
+    for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds"):
+        assert sum(histograms[name]["counts"]) == 0
+    assert sum(histograms["iteration_tokens_total"]["counts"]) == 5
 
 
 def test_without_a_cache_nothing_is_looked_up():
