@@ -37,6 +37,14 @@ class BaselineFile:
     def __init__(self, state: Path) -> None:
         self.path = state / "baseline.json"
 
+    def stamp(self) -> tuple[int, int] | None:
+        """Something else after every change of the file; None without one."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
     def read(self) -> Records:
         """All records; none if there is no file, or none that can be read."""
         try:

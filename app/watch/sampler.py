@@ -2,7 +2,10 @@
 
     every 15 s    client.metrics() ─┬─ samples of the last hour ── evaluate ── states ── whoever watches
                                     └─ recorder
-    every 5 min   recorder ── baseline.json ── baseline ── thresholds of the rules
+    every 5 min   recorder ── baseline.json
+    when changed  baseline.json ── baseline ── thresholds of the rules
+
+An engine that becomes ready, and a baseline that a command kept, are seen at once or with the next scrape.
 
 Nothing here ends the server: a scrape that fails is one that is missing, a file that fails is told in the log.
 """
@@ -30,6 +33,7 @@ from .recorder import BaselineRecorder
 from .rules import Rule, rules_for, watched_names
 
 if TYPE_CHECKING:
+    from ...engine.status import EngineStatus
     from ..folders import Folders
     from ..settings import Settings
     from .baseline import BaselineKey
@@ -68,8 +72,10 @@ class AlertWatch:
         self.settings = settings
         self._client = client
         self._now, self._today = now, today
-        self._recorder = BaselineRecorder(BaselineFile(folders.state))
+        self._file = BaselineFile(folders.state)
+        self._recorder = BaselineRecorder(self._file)
         self._records: Records = {}
+        self._stamp: tuple[int, int] | None = None
         self._info: dict[str, Any] = {}
         self._key: BaselineKey | None = None
         self._key_day: tuple[str, date] | None = None
@@ -79,6 +85,8 @@ class AlertWatch:
         self._states: dict[str, AlertState] = evaluate_all(self._rules, self._samples, now(), {})
         self._watchers: list[Callable[[], None]] = []
         self._trouble = ""
+        self._due = asyncio.Event()
+        self._was_ready = False
 
     # -- what others ask --------------------------------------------------------------------------------------------
 
@@ -97,21 +105,33 @@ class AlertWatch:
 
     async def run(self) -> None:
         """Watch until cancelled, then write what was measured."""
+        unwatch = self._client.watch_status(self._status_changed)
         try:
             await self.write()
             number = 0
             while True:
                 await self.sample()
-                await asyncio.sleep(EVERY_S)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._due.wait(), EVERY_S)
+                self._due.clear()
                 number += 1
                 if number % WRITE_EVERY == 0:
                     await self.write()
         finally:
+            unwatch()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.write(), WRITE_AT_END_S)
 
+    def _status_changed(self, status: EngineStatus) -> None:
+        """An engine has become ready: what it is decides which baseline counts."""
+        was_ready, self._was_ready = self._was_ready, status.state == "ready"
+        if self._was_ready and not was_ready:
+            self._due.set()
+
     async def sample(self) -> None:
         """One scrape and what follows from it."""
+        if self._file.stamp() != self._stamp:
+            await self._read()
         found = await self._scrape()
         try:
             self._add(Sample(self._now(), found))
@@ -134,8 +154,15 @@ class AlertWatch:
 
     async def write(self) -> None:
         """Write what was measured, and read what counts from now on."""
+        await self._renew(lambda: self._recorder.write(self._today()))
+
+    async def _read(self) -> None:
+        """Another process changed the file: read what counts from now on."""
+        await self._renew(self._file.read)
+
+    async def _renew(self, records: Callable[[], Records]) -> None:
         try:
-            self._records = await in_thread(lambda: self._recorder.write(self._today()))
+            self._stamp, self._records = await in_thread(lambda: (self._file.stamp(), records()))
         except PagedChatError as error:
             self._tell_once(str(error))
         except Exception as error:

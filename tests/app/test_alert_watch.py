@@ -166,6 +166,43 @@ def test_the_run_writes_what_it_measured_when_it_is_ended_and_a_damaged_file_doe
     assert sum(record.days[DAY].counts["ttft"]) == 1
 
 
+def test_a_baseline_that_a_command_kept_counts_from_the_next_scrape_on(folders):
+    watched = Watched(folders)
+
+    async def story():
+        await watched.minutes(0.25)
+        assert watched.states()["TTFTRegression"] == "no baseline"
+        save_bench_baseline(folders, baseline_key(INFO, Settings()), 0.5, 0.02, 0.8, DAY)
+        await watched.minutes(0.25)
+        assert watched.states()["TTFTRegression"] == "inactive"
+        (folders.state / "baseline.json").unlink()
+        await watched.minutes(0.25)
+        assert watched.states()["TTFTRegression"] == "no baseline"
+
+    asyncio.run(story())
+
+
+def test_an_engine_that_becomes_ready_is_scraped_at_once(folders):
+    save_bench_baseline(folders, baseline_key(INFO, Settings()), 0.5, 0.02, 0.8, DAY)
+    watched = Watched(folders)
+    info, watched.client._info = watched.client._info, {}
+    watched.client.set_status("loading")
+
+    async def story():
+        running = asyncio.create_task(watched.watch.run())
+        await asyncio.sleep(0.1)
+        assert "no model runs" in watched.watch.view()["baseline"]["words"]
+        watched.time += 1.0
+        watched.client._info = info
+        watched.client.set_status("ready")
+        await asyncio.sleep(0.1)
+        assert "bench serve" in watched.watch.view()["baseline"]["words"]
+        running.cancel()
+        await asyncio.wait({running})
+
+    asyncio.run(story())
+
+
 def pagedchat(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "pagedchat", *arguments]
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60)
