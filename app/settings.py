@@ -194,7 +194,13 @@ def load_configuration(flags: dict[str, Any]) -> Configuration:
     for origin, layer in reversed(layers.items()):
         values |= layer
         origins |= dict.fromkeys(layer, origin)
-    settings = _build(values, folders.config_file)
+    try:
+        settings = _build(values, folders.config_file)
+    except ConfigError as error:
+        blamed = str(error).partition(" ")[0].removeprefix("--").replace("-", "_")
+        if origins.get(blamed) != "rollback":
+            raise
+        raise ConfigError(f"{error} A rollback says so; `pagedchat rollback --undo` ends it.") from error
     return Configuration(settings, folders, origins, warnings, in_force, over)
 
 

@@ -128,6 +128,15 @@ def test_a_rollback_helps_against_a_broken_config_file_and_ends_when_the_file_ch
     assert config_digest(file) is not None
 
 
+def test_a_rollback_that_cannot_work_names_the_way_out_and_a_flag_beside_it_does_not(tmp_path):
+    known_good(tmp_path, num_blocks="x").begin_rollback(tmp_path / "config" / "config.toml")
+
+    with pytest.raises(ConfigError, match=r"not 'x'\. A rollback says so; `pagedchat rollback --undo`"):
+        configured(tmp_path)
+    with pytest.raises(ConfigError, match=r"^--port .* not 0\.$"):
+        configured(tmp_path, port=0, num_blocks=5)
+
+
 def test_config_show_takes_serves_flags_and_prints_json(tmp_path):
     result = pagedchat(
         "config", "show", "--json", "--data-dir", str(tmp_path), "--max-num-seqs", "7", PAGEDCHAT_BLOCK_SIZ="8"
