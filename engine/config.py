@@ -71,6 +71,8 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} must be at least 1, not {value}.")
+            if value is not None and value >= 1 << 63:
+                raise ConfigError(f"--{name.replace('_', '-')} must be below 2^63, not {value}.")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise ConfigError(f"--threads must lie between 1 and {MOST_THREADS}, not {self.threads}.")
         share = self.gpu_memory_utilization

@@ -140,3 +140,11 @@ def test_a_context_longer_than_the_models_is_told(data_dir, asked, told):
     else:
         (sentence,) = warnings
         assert all(number in sentence for number in told)
+
+
+@pytest.mark.parametrize("name", ["num_blocks", "max_num_seqs", "kv_cache_memory"])
+def test_a_number_that_no_machine_counts_to_is_refused_with_its_flag(data_dir, name):
+    settings, _ = load_settings({"data_dir": data_dir, name: 10**20})
+
+    with pytest.raises(ConfigError, match=f"^--{name.replace('_', '-')} must be below 2"):
+        settings.engine_config("x.gguf")
