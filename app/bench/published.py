@@ -146,13 +146,15 @@ def shared_table(shared: list[dict[str, Any]]) -> Table:
 
 
 def _note(case: Case, cells: list[dict[str, Any]]) -> str:
-    size = next((cell["bytes_per_slot"] for cell in cells), 0)
+    size = next((cell["bytes_per_slot"] for cell in cells if cell["side"] != "transformers"), 0)
+    dtype = next((f" (in {cell['dtype']}, the quicker here)" for cell in cells if "dtype" in cell), "")
     return (
         f"Prompts of {case.prompt:,} tokens, all different, replies of {case.output}; the budget is "
         f"{case.reservations} contexts of {case.context:,} tokens, {case.budget * size / MIB:,.0f} MiB. KV: most "
         "that was set aside at a time; memory: most that the side's process held while it served, programs and "
         "weights included (reserved slots that nothing wrote to take addresses, not memory, on this system). "
-        "transformers has no budget: its cache grows by a token a step, in one batch that starts and ends together."
+        f"transformers{dtype} has no budget: its cache grows by a token a step, in one batch that starts and ends "
+        "together."
     )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...kernels.choose import plain_cpu_dtype
 from .cells import CONTIGUOUS, PAGED, engine_for, reserved_tokens
 from .figures import percentile
 from .memory_peak import peak_memory, reset_peak
@@ -105,8 +106,10 @@ def serve_by_engine(way: Way, model: BenchModel, case: Case, sequences: int) -> 
 
 
 def serve_by_transformers(model: BenchModel, case: Case, sequences: int) -> dict[str, Any]:
-    """Plain transformers in bf16, one batch with its own cache, which grows by a token a step."""
-    peer = transformers_model(model, torch.bfloat16)
+    """Plain transformers in the numbers that plain torch is quick in here, one batch with its own cache, which grows
+    by a token a step."""
+    dtype = plain_cpu_dtype(torch.bfloat16)
+    peer = transformers_model(model, dtype)
     arrivals = case.arrivals(sequences, model.tokenizer.num_tokens)
     ids = torch.tensor([one.prompt for one in arrivals])
     _forget_loading()
@@ -120,7 +123,7 @@ def serve_by_transformers(model: BenchModel, case: Case, sequences: int) -> dict
             step = peer(ids, past_key_values=step.past_key_values, use_cache=True)
         took = time.perf_counter() - began
     spec = model.checkpoint.spec
-    bytes_per_slot = 2 * 2 * spec.num_layers * spec.num_kv_heads * spec.head_dim
+    bytes_per_slot = 2 * dtype.itemsize * spec.num_layers * spec.num_kv_heads * spec.head_dim
     return {
         "seconds": took,
         "tokens_per_s": sequences * case.output / took,
@@ -129,6 +132,7 @@ def serve_by_transformers(model: BenchModel, case: Case, sequences: int) -> dict
         "at_once": sequences,
         "kv_bytes": step.past_key_values.get_seq_length() * sequences * bytes_per_slot,
         "bytes_per_slot": bytes_per_slot,
+        "dtype": str(dtype).removeprefix("torch."),
         "preemptions": 0,
     }
 

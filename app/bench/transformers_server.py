@@ -1,8 +1,8 @@
 """transformers' ``generate`` behind OpenAI's API, for comparison; a program of its own, which `target` starts.
 
-The weights are the checkpoint's, dequantized to bfloat16. Requests that arrive together form one batch, padded on the
-left, which runs until its longest reply has ended; others wait meanwhile (static batching). Nothing is kept between
-batches. It ends when the process that started it is gone.
+The weights are the checkpoint's, in the numbers that plain torch is quick in on this CPU. Requests that arrive together
+form one batch, padded on the left, which runs until its longest reply has ended; others wait meanwhile (static
+batching). Nothing is kept between batches. It ends when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 from ...engine.detokenizer import IncrementalDetokenizer
 from ...engine.errors import PagedChatError
 from ...engine.prompt import PromptBuilder, PromptMessage, load_prompt_builder
+from ...kernels.choose import plain_cpu_dtype
 from .models import BenchModel
 from .transformers_peer import transformers_model
 
@@ -79,7 +80,7 @@ class _Running(StoppingCriteria):
 class Generator:
     """The model and the one thread that runs it."""
 
-    def __init__(self, model: BenchModel, dtype: torch.dtype = torch.bfloat16) -> None:
+    def __init__(self, model: BenchModel, dtype: torch.dtype) -> None:
         self.tokenizer = model.tokenizer
         self._model = transformers_model(model, dtype)
         self._model.generation_config.eos_token_id = None
@@ -204,7 +205,7 @@ def _end_with_parent(parent: int) -> None:
 def main(path: str) -> None:
     """Load and serve; prints where once requests are taken."""
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    server = make_server(Generator(BenchModel.open(Path(path))))
+    server = make_server(Generator(BenchModel.open(Path(path)), plain_cpu_dtype(torch.bfloat16)))
     print(f"transformers is ready at http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 
