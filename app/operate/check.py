@@ -32,6 +32,7 @@ GOOD_SHARE = 0.95
 """Of the requests, that a load within its goals of latency serves in time."""
 METRIC = re.compile(r"^pagedchat_(\w+?)(?:\{[^}]*\})? ([0-9.eE+-]+|NaN)$", re.MULTILINE)
 _SERVE = "`pagedchat bench serve` measures it"
+_REGRESS = "`pagedchat bench regress` measures it"
 _DOCTOR = "`pagedchat doctor` looks at it"
 _START = "start the server and check again"
 
@@ -181,6 +182,17 @@ def _load_tests(known: Known) -> Iterator[Line]:
         goals = " and ".join(f"{name.upper()} {limit:,.0f} ms" for name, limit in slo.items())
         words = f"{share:.0%} of the requests within {goals}; {GOOD_SHARE:.0%} are needed"
         yield _line(part, "goals of latency", share >= GOOD_SHARE, words, found)
+    yield _same_answers(part, known.evidence.newest("regress"))
+
+
+def _same_answers(part: str, found: Evidence | None) -> Line:
+    passed = None if found is None else found.figures.get("passed")
+    if found is None or found.stale or passed is None:
+        return _unmeasured(part, "same answers", found, _REGRESS)
+    ways = found.figures.get("combinations") or []
+    wrong = sum(not one.get("passed") for one in ways)
+    words = f"{counted(len(ways), 'way')} to serve the regression set, {wrong} wrong"
+    return _line(part, "same answers", bool(passed), words, found)
 
 
 # -- configuration: is it set up -------------------------------------------------------------------------------------

@@ -90,6 +90,16 @@ def doctor_result(configuration: Configuration, **figures: Any) -> dict[str, Any
     return {"name": "doctor", "configuration": snapshot, "figures": {**found, **figures}, "started": started}
 
 
+def regress_result(configuration: Configuration, *passed: bool) -> dict[str, Any]:
+    """A result of ``bench regress`` with a way to serve for each verdict."""
+    return {
+        "name": "regress",
+        "configuration": configuration_snapshot(configuration.settings, INFO),
+        "figures": {"passed": all(passed), "combinations": [{"passed": one} for one in passed]},
+        "started": NOW.isoformat(timespec="seconds"),
+    }
+
+
 def keep(configuration: Configuration, result: dict[str, Any], stamp: str = "20260101T000000") -> Path:
     folder = configuration.folders.state / "bench"
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,6 +112,7 @@ def keep_everything(configuration: Configuration) -> None:
     """Evidence for every line that needs no server."""
     keep(configuration, serve_result(configuration))
     keep(configuration, doctor_result(configuration))
+    keep(configuration, regress_result(configuration, True, True))
     store = KnownGoodStore(configuration.folders.state)
     store.save(KnownGood(configuration.kept(), None, None, NOW.isoformat(timespec="seconds")))
     configuration.folders.logs.mkdir(parents=True, exist_ok=True)
@@ -162,6 +173,15 @@ def test_a_load_that_did_not_go_well_fails_its_line_and_the_launch(configuration
 
     assert by_title(found)[title].state == "fail"
     assert found.why_not == f"Not ready: 1 failed ({title})."
+
+
+def test_replies_that_differ_from_the_regression_set_fail(configuration):
+    keep_everything(configuration)
+    keep(configuration, regress_result(configuration, True, False), "20260102T000000")
+
+    line = checked(configuration)["same answers"]
+
+    assert (line.state, line.reason) == ("fail", "2 ways to serve the regression set, 1 wrong")
 
 
 @pytest.mark.parametrize(
