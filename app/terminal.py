@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -23,9 +24,25 @@ def memory(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 chat, 2 chats."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, several: str = "") -> str:
+    """A number with its noun: 1 chat, 2 chats; ``several`` where the plural is another one."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def local_time(moment: datetime | float | str) -> str:
+    """A time as people here read it, with its zone: 2026-05-20 14:03 CEST.
+
+    Args:
+        moment: seconds since 1970 or ISO 8601 in text work too; text that is no time is told as it is.
+    """
+    try:
+        if isinstance(moment, str):
+            moment = datetime.fromisoformat(moment)
+        elif not isinstance(moment, datetime):
+            moment = datetime.fromtimestamp(moment, UTC)
+        return f"{moment.astimezone():%Y-%m-%d %H:%M %Z}"
+    except (ValueError, OverflowError, OSError):
+        return str(moment)
 
 
 @contextmanager

@@ -59,6 +59,7 @@ class EngineSupervisor:
         self._command = command
         self._env = dict(env)
         self._log = ChildLog(log_path) if log_path else None
+        self._log_name = "its log" if log_path in (None, Path(os.devnull)) else str(log_path)
         self._on_message = on_message
         self._on_down = on_down
         self._owes = owes
@@ -180,7 +181,8 @@ class EngineSupervisor:
             self._watchdog = None
 
     def _hangs(self, child: ChildProcess, seconds: float) -> None:
-        child.kill(f"it made no progress for {seconds:.0f} seconds, so it was ended; its log says where it stood")
+        where = f"{self._log_name} says where it stood"
+        child.kill(f"it made no progress for {seconds:.0f} seconds, so it was ended; {where}")
 
     def _on_exit(self, child: ChildProcess) -> None:
         if child is not self.child:
@@ -196,7 +198,7 @@ class EngineSupervisor:
         self._deaths += 1
         if self._deaths >= DEATHS_WHILE_LOADING:
             times = f"{self._deaths} times in a row"
-            self.set_status("failed", None, f"{reason} It did so {times} while starting; its log says more.")
+            self.set_status("failed", None, f"{reason} It did so {times} while starting; {self._log_name} says more.")
             return
         message = f"{reason} It is starting again."
         self.set_status("restarting", None, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 import psutil
 
 Cell = str | int | float | None
+_SHARE = re.compile(r"[-+]?[\d.,]+ ?%")
 BUSY = 1.5
 """Load for each core above which a measurement is not one of a quiet machine."""
 
@@ -85,10 +87,16 @@ class BenchResult:
         return asdict(self)
 
 
+def is_busy(result: BenchResult) -> bool:
+    """Whether other programs wanted the processor, too, before it began."""
+    cores = result.configuration.get("machine", {}).get("usable_cores")
+    return bool(cores) and result.load_before > cores * BUSY
+
+
 def warn_if_busy(result: BenchResult) -> BenchResult:
     """Begin the verdict with a warning when other programs wanted the processor, too, before a bench that times."""
     cores = result.configuration.get("machine", {}).get("usable_cores")
-    if cores and result.load_before > cores * BUSY:
+    if is_busy(result):
         busy = (
             f"This computer was busy (load {result.load_before:.1f} on {cores} cores in the five minutes before): "
             "figures of a quiet one are better, and only ratios within this run compare."
@@ -107,18 +115,27 @@ def text_lines(result: BenchResult) -> list[str]:
     return lines
 
 
+def number_columns(table: Table) -> list[bool]:
+    """Of each column, whether it holds numbers or shares (``24.2%``) only, which stand to the right."""
+    return [all(_is_number(row[at]) for row in table.rows) for at in range(len(table.columns))]
+
+
+def _is_number(cell: Cell) -> bool:
+    return not isinstance(cell, str) or _SHARE.fullmatch(cell) is not None
+
+
 def table_lines(table: Table) -> list[str]:
     """A table in aligned columns: words left, numbers right."""
     rows = [[cell_text(cell) for cell in row] for row in table.rows]
     widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
-    numeric = [all(not isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
+    numeric = number_columns(table)
     lines = [_aligned(cells, widths, numeric) for cells in [table.columns, *rows]]
     return [*lines, *([table.note] if table.note else [])]
 
 
 def table_markdown(table: Table) -> str:
     """A table as GitHub shows it, numbers to the right, its note below."""
-    numeric = [all(not isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
+    numeric = number_columns(table)
     lines = [table.columns, ["---:" if right else "---" for right in numeric]]
     lines += [[cell_text(cell) for cell in row] for row in table.rows]
     rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]

@@ -124,6 +124,7 @@ def keep_baseline(result: BenchResult, info: dict[str, Any], setup: Setup) -> No
     """Make P95s and hit rate of our server's steady phase what alerts compare with; nothing if requests failed."""
     from ..settings import load_settings
     from ..watch.baseline import baseline_key, save_bench_baseline
+    from .report import is_busy
 
     found = next(one for one in result.figures["phases"] if one["phase"] == "steady")
     if result.figures["errors"]:
@@ -132,5 +133,7 @@ def keep_baseline(result: BenchResult, info: dict[str, Any], setup: Setup) -> No
     p95s = [found[name]["p95"] for name in ("ttft_ms", "tpot_ms")]
     ttft, tpot = (None if value is None else value / 1e3 for value in p95s)
     hits = found["cached_total"] / found["prompt_total"] if found["prompt_total"] and found["cached_total"] else None
-    save_bench_baseline(load_settings({})[1], baseline_key(info, setup.settings()), ttft, tpot, hits)
-    say("Kept as the baseline of this model and configuration.", sys.stderr)
+    key, folders = baseline_key(info, setup.settings()), load_settings({})[1]
+    kept = save_bench_baseline(folders, key, ttft, tpot, hits, replies=found["requests"], busy=is_busy(result))
+    doubts = f"{kept.doubts}: alerts may mislead; measure longer, on a quiet computer" if kept.doubts else ""
+    say(f"Kept as the baseline of this model and configuration{doubts}.", sys.stderr)

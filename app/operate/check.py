@@ -18,7 +18,7 @@ from ...engine.errors import PagedChatError
 from ..instance import RunningServer, ask, ask_json, running_server
 from ..log import log_file
 from ..settings import Configuration
-from ..terminal import counted
+from ..terminal import counted, local_time
 from .evidence import Evidence, EvidenceFolder, age_of
 from .known_good import KnownGoodStore, files_of
 from .running import configuration_in_force, running_info
@@ -232,7 +232,7 @@ def _known_good(part: str, known: Known) -> Line:
         listed = ", ".join(differs)
         return Line(part, title, "not measured", f"stale: what answered differs in {listed}", path, age)
     rollback = known.configuration.rollback
-    words = f"this configuration answered{f', rolled back since {rollback.since}' if rollback else ''}"
+    words = f"this configuration answered{f', rolled back since {local_time(rollback.since)}' if rollback else ''}"
     return Line(part, title, "pass", words, path, age)
 
 

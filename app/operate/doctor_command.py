@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from ..options import AsJson, serve_flags
-from ..terminal import memory, say
+from ..terminal import local_time, memory, say
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
@@ -44,6 +44,7 @@ def lines(result: Any) -> list[str]:
     """The findings for a terminal."""
     configuration, found = result.configuration, result.figures
     machine, program, kernels = configuration["machine"], configuration["program"], found["kernels"]
+    answered = found["known_good"]["answered_at"]
     around, model = found["surroundings"], found["model"]
     packages = ", ".join(f"{name} {version}" for name, version in configuration["packages"].items())
     told = [
@@ -54,7 +55,7 @@ def lines(result: Any) -> list[str]:
         f"model       {model['name']}: {model['state']}" + (f", {model['path']}" if model["path"] else ""),
         f"server      {found['server'] or 'none runs'}",
         f"speed       {_speed(found)}",
-        f"known good  {found['known_good']['answered_at'] or 'nothing has answered yet'}",
+        f"known good  {local_time(answered) if answered else 'nothing has answered yet'}",
     ]
     for row in found["folders"]:
         free = "?" if row["free"] is None else memory(row["free"])

@@ -17,7 +17,6 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from ...engine.types import RequestOutput
 from ..background import in_thread
 from ..model_store import DEFAULT_ALIAS, ModelStore
 from ..settings import KEPT_FIELDS, Configuration, Settings, load_configuration, usual_folders
-from ..terminal import say
+from ..terminal import local_time, say
 from .known_good import KnownGood, KnownGoodStore, ModelRecord, model_record, utc_now
 
 SHOWN_DIFFERENCES = 3
@@ -74,7 +73,7 @@ class Recovery:
         self._restart = restart
         self._record = self._store.load()
         self._since = configuration.rollback.since if configuration.rollback else None
-        self._answered = False
+        self._answered = self._restarting = False
         self._expected: str | None = None
         self._changing = asyncio.Lock()
         self._saving: set[asyncio.Task[None]] = set()
@@ -115,9 +114,20 @@ class Recovery:
     def _status_changed(self, status: EngineStatus) -> None:
         if status.state in ("restarting", "failed"):
             log.error("engine %s: %s", status.state, status.message)
+        self._tell_of_restarts(status)
         if status.state == "ready" and self._expected not in (None, status.info.get("fingerprint")):
             self._expected = None
             say("pagedchat: The model's content differs from that of the configuration that answered.", sys.stderr)
+
+    def _tell_of_restarts(self, status: EngineStatus) -> None:
+        """On the terminal, where nothing else says that a running engine went away, and that it is back."""
+        if status.state == "restarting":
+            self._restarting = True
+            say(f"pagedchat: {status.message}", sys.stderr)
+        elif self._restarting:
+            self._restarting = False
+            if status.state in ("ready", "failed"):
+                say(f"pagedchat: {status.message or 'The engine runs again.'}", sys.stderr)
 
     def _reply_ended(self, end: Any) -> None:
         """The first reply that finishes makes the configuration a good one; one that fails before is told."""
@@ -263,11 +273,7 @@ def way_back_sentence(record: KnownGood, differences: dict[str, tuple[Any, Any]]
 
 def described(record: KnownGood) -> str:
     """A known good configuration in words."""
-    try:
-        when = datetime.fromisoformat(record.answered_at).strftime("%Y-%m-%d at %H:%M UTC")
-    except ValueError:
-        when = record.answered_at
-    return f"the configuration that answered on {when}"
+    return f"the configuration that answered on {local_time(record.answered_at)}"
 
 
 def load_or_way_back(flags: dict[str, Any]) -> Configuration:

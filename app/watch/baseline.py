@@ -17,6 +17,7 @@ from itertools import accumulate
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
+from ..terminal import counted
 from .promql import bucket_quantile
 
 if TYPE_CHECKING:
@@ -113,12 +114,27 @@ class Day:
 
 @dataclass(frozen=True)
 class BenchFigures:
-    """What a bench run measured and the user kept: seconds, a share, and the day in UTC."""
+    """What a bench run measured and the user kept: seconds, a share, and the day in UTC.
+
+    Attributes:
+        replies: so many were measured; None where that was not noted.
+        busy: other programs wanted the processor, too.
+    """
 
     ttft_p95_s: float | None
     tpot_p95_s: float | None
     hit_rate: float | None
     saved: date
+    replies: int | None = None
+    busy: bool = False
+
+    @property
+    def doubts(self) -> str:
+        """Why these figures may be no good measure, in brackets; "" if nothing speaks against them."""
+        few = self.replies is not None and self.replies < LEAST_REPLIES
+        reasons = [f"only {counted(self.replies or 0, 'reply', 'replies')}, {LEAST_REPLIES} are better"] if few else []
+        reasons += ["on a busy computer"] if self.busy else []
+        return f" ({'; '.join(reasons)})" if reasons else ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +188,7 @@ def baseline_of(record: Record | None, today: date) -> Baseline:
     )
     enough = days.ttft_p95_s is not None
     if bench is not None and (not enough or bench.saved > today - timedelta(DAYS)):
-        words = f"Baseline: `pagedchat bench serve` of {bench.saved} with {record.key.words}."
+        words = f"Baseline: `pagedchat bench serve` of {bench.saved}{bench.doubts} with {record.key.words}."
         return Baseline(words, bench.ttft_p95_s, bench.tpot_p95_s, bench.hit_rate)
     if enough:
         return days
@@ -189,12 +205,18 @@ def save_bench_baseline(
     tpot_p95_s: float | None,
     hit_rate: float | None,
     today: date | None = None,
-) -> None:
+    replies: int | None = None,
+    busy: bool = False,
+) -> BenchFigures:
     """Keep what a bench run measured as the baseline of its model and configuration (see `baseline_key`).
 
     Args:
         ttft_p95_s, tpot_p95_s: P95 of the time to first token and of the time for each further one, in seconds.
         hit_rate: share of prompt tokens that came from the cache, 0 to 1.
+        replies, busy: see `BenchFigures`.
+
+    Returns:
+        What is kept.
 
     Raises:
         PagedChatError: if it cannot be written.
@@ -203,11 +225,13 @@ def save_bench_baseline(
 
     today = today or utc_today()
     measured = [None if value is None or not isfinite(value) else value for value in (ttft_p95_s, tpot_p95_s, hit_rate)]
+    figures = BenchFigures(*measured, saved=today, replies=replies, busy=busy)
 
     def change(records: dict[str, Record]) -> None:
-        records.setdefault(key.id, Record(key)).bench = BenchFigures(*measured, saved=today)
+        records.setdefault(key.id, Record(key)).bench = figures
 
     BaselineFile(folders.state).update(change, today)
+    return figures
 
 
 def utc_today() -> date:

@@ -133,6 +133,7 @@ def _record_from(value: dict[str, Any]) -> Record:
         bench = BenchFigures(**{**bench, "saved": date.fromisoformat(bench["saved"])})
         for figure in (bench.ttft_p95_s, bench.tpot_p95_s, bench.hit_rate):
             _number(0.0 if figure is None else figure)
+        _number(bench.replies or 0)
     return Record(BaselineKey(**value["key"]), days, bench)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from ...engine.errors import PagedChatError
 from ..options import AsJson, DataDir
+from ..terminal import local_time
 
 if TYPE_CHECKING:
     from ..folders import Folders
@@ -37,8 +37,9 @@ def list_alerts(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         return
     print(answer["baseline"]["words"])
     for alert in answer["alerts"]:
-        since = f" since {datetime.fromtimestamp(alert['since']):%Y-%m-%d %H:%M:%S}" if alert["since"] else ""
-        print(f"{alert['state']:<11}  {alert['name']:<22}  {alert['title']}{since}: {alert['sentence']}")
+        since = f" since {local_time(alert['since'])}" if alert["since"] else ""
+        kind = f"{alert['state']:<11}  {alert['severity']:<8}  {alert['name']:<22}"
+        print(f"{kind}  {alert['title']}{since}: {alert['sentence']}")
 
 
 @alerts_cli.command("render")
@@ -49,11 +50,11 @@ def render(
     """Write the rules for Prometheus, with the baseline of what runs (or ran last) on this machine."""
     from ..settings import load_settings
     from .render import render_rules
-    from .rules import rules_for
+    from .rules import ENGINE_LOG, rules_for
 
     settings, folders = load_settings({"data_dir": data_dir})
     baseline = _baseline(folders)
-    text = render_rules(rules_for(settings, baseline), baseline)
+    text = render_rules(rules_for(settings, baseline, folders.logs / ENGINE_LOG), baseline)
     if output is None:
         print(text, end="")
         return

@@ -15,6 +15,8 @@ from .baseline import Baseline
 from .promql import Difference, Expression, HistogramQuantile, Increase, Newest, QuantileOverTime, Ratio
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..settings import Settings
 
 Severity = Literal["warning", "critical"]
@@ -24,6 +26,7 @@ REPLIES_WINDOW_S = 30 * MINUTE
 EVENT_WINDOW_S = 10 * MINUTE
 TTFT = "time_to_first_token_seconds"
 TPOT = "request_time_per_output_token_seconds"
+ENGINE_LOG = "engine.log"
 QUERIES, HITS = "prefix_cache_queries_total", "prefix_cache_hits_total"
 
 
@@ -101,9 +104,9 @@ class Rule:
         return f"{self.says.format(value=value, **told)} {self.advice}"
 
 
-def rules_for(settings: Settings, baseline: Baseline) -> tuple[Rule, ...]:
-    """The seven rules under these settings and this machine's baseline."""
-    return (*_pool_rules(settings), *_baseline_rules(settings, baseline), *_event_rules())
+def rules_for(settings: Settings, baseline: Baseline, log: Path | str = ENGINE_LOG) -> tuple[Rule, ...]:
+    """The seven rules under these settings and this machine's baseline; ``log`` is the engine's log file."""
+    return (*_pool_rules(settings), *_baseline_rules(settings, baseline), *_event_rules(str(log)))
 
 
 def watched_names(rules: tuple[Rule, ...]) -> frozenset[str]:
@@ -211,13 +214,13 @@ def _limit(wanted: float, baseline: float, bounds: Sequence[float]) -> float:
     return max(wanted, next((bound for bound in bounds if bound >= baseline), wanted))
 
 
-def _event_rules() -> tuple[Rule, ...]:
+def _event_rules(log: str) -> tuple[Rule, ...]:
     return (
         Rule(
             name="EngineRestarted",
             title="The engine was started again",
             says="It ended or hung, and was started again in the last 10 minutes (times: {value}).",
-            advice="Replies that ran then may be incomplete; engine.log says more.",
+            advice=f"Replies that ran then may be incomplete; {log} says more.",
             measure=Increase("engine_restarts_total", EVENT_WINDOW_S),
             op=">",
             threshold=0.0,
@@ -226,8 +229,9 @@ def _event_rules() -> tuple[Rule, ...]:
         ),
         Rule(
             name="OutOfMemory",
-            title="Memory ran out",
-            says="Memory could not be had in the last 10 minutes (times: {value}).",
+            title="Memory most likely ran out",
+            says="In the last 10 minutes memory could not be had, or the engine was killed, which most likely means "
+            "the same (times: {value}).",
             advice="A smaller --kv-cache-memory leaves more for the rest; other programs may hold much, too.",
             measure=Increase("oom_total", EVENT_WINDOW_S, label="where"),
             op=">",

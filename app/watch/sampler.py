@@ -30,7 +30,7 @@ from .baseline_file import BaselineFile, Records
 from .evaluate import AlertState, evaluate_all
 from .promql import Sample, Series, series_of
 from .recorder import BaselineRecorder
-from .rules import Rule, rules_for, watched_names
+from .rules import ENGINE_LOG, Rule, rules_for, watched_names
 
 if TYPE_CHECKING:
     from ...engine.status import EngineStatus
@@ -80,7 +80,8 @@ class AlertWatch:
         self._key: BaselineKey | None = None
         self._key_day: tuple[str, date] | None = None
         self._baseline = NO_MODEL
-        self._rules: tuple[Rule, ...] = rules_for(settings, NO_MODEL)
+        self._log = folders.logs / ENGINE_LOG
+        self._rules: tuple[Rule, ...] = rules_for(settings, NO_MODEL, self._log)
         self._samples = [Sample(now(), series_of(_nothing_yet(), watched_names(self._rules)))]
         self._states: dict[str, AlertState] = evaluate_all(self._rules, self._samples, now(), {})
         self._watchers: list[Callable[[], None]] = []
@@ -195,7 +196,7 @@ class AlertWatch:
             return self._baseline, self._rules
         self._key_day = (self._key.id, self._today())
         baseline = baseline_of(self._records.get(self._key.id), self._today())
-        return baseline, rules_for(self.settings, baseline)
+        return baseline, rules_for(self.settings, baseline, self._log)
 
     def _told(self) -> list[Any]:
         """What people are told: states, and the sentences of those that are not quiet."""

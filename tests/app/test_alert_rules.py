@@ -257,3 +257,10 @@ def test_a_quantile_beyond_the_last_bucket_is_the_last_bound_and_of_nothing_it_i
     assert quantile_of(0.95, []) is None
     assert increase_of([(0.0, 3.0)], 0.0, 60.0) is None
     assert increase_of([(0.0, 5.0), (60.0, 2.0)], 0.0, 60.0) == 2.0
+
+
+def test_a_kill_is_told_as_a_likely_lack_of_memory_and_a_restart_names_the_log():
+    rules = {rule.name: rule for rule in rules_for(Settings(), BASELINE, "/logs/engine.log")}
+    assert "/logs/engine.log says more" in rules["EngineRestarted"].describe("1")
+    memory = rules["OutOfMemory"]
+    assert "most likely" in memory.title and "killed, which most likely means" in memory.describe("1")

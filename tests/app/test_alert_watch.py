@@ -219,7 +219,8 @@ def test_the_commands_ask_the_server_of_the_data_folder(start_app, tmp_path, cap
     assert [one["name"] for one in told["alerts"]] == [one["name"] for one in answer["alerts"]]
     list_alerts(app.data_dir)
     listed = capsys.readouterr().out
-    assert listed.count("\n") == 8 and "no baseline  TTFTRegression" in listed
+    assert listed.count("\n") == 8 and "no baseline  warning   TTFTRegression" in listed
+    assert "inactive     critical  OutOfMemory" in listed
 
     key = baseline_key(app.get_json("/health")[1], Settings())
     assert key.id == answer["baseline"]["key"]["id"]

@@ -218,7 +218,7 @@ def test_bench_serve_starts_a_server_measures_keeps_a_report_and_ends_the_server
     assert found["parameters"]["slo"] == {"ttft": 1000.0, "itl": 100.0}
     kept = sorted(path.suffix for path in (tmp_path / "mine" / "state" / "bench").iterdir())
     assert kept == [".html", ".json"]
-    assert "Kept as the baseline" in done.stderr
+    assert "Kept as the baseline of this model and configuration (only" in done.stderr, "few replies in a second"
     assert set(_servers()) == before
 
 

@@ -11,6 +11,7 @@ import pytest
 from pagedchat.app.model_store import DEFAULT_MODEL, ModelStore
 from pagedchat.app.operate.known_good import KnownGood, KnownGoodStore, model_record
 from pagedchat.app.operate.recovery import find_model, way_back_sentence
+from pagedchat.app.terminal import local_time
 from pagedchat.engine.errors import ModelFileError, PagedChatError
 
 SETTINGS = {"model": "tiny.gguf", "num_blocks": 64, "max_num_seqs": 4}
@@ -183,5 +184,5 @@ def test_the_way_back_names_what_differs_the_first_three(model, store):
 
     sentence = way_back_sentence(record, record.differences(now, "http://127.0.0.1:9"))
 
-    assert "answered on 2026-01-02 at 03:04 UTC" in sentence
+    assert f"answered on {local_time('2026-01-02T03:04:05+00:00')}" in sentence
     assert "model (tiny.gguf, now big.gguf), num_blocks (64, now unset), max_num_seqs (4, now 9) and 1 more" in sentence

@@ -268,6 +268,13 @@ def test_the_log_tells_of_an_engine_that_stopped(model: Path, caplog: pytest.Log
     ]
 
 
+def test_the_terminal_tells_that_the_engine_went_away_and_that_it_is_back(model: Path, capsys) -> None:
+    launch = Launch(model, {}, RemoteEngine())
+    for state, message in (("restarting", "It was killed."), ("ready", ""), ("loading", ""), ("ready", "")):
+        launch.client._inner.set_status(state, None, message)
+    assert capsys.readouterr().err == "pagedchat: It was killed.\npagedchat: The engine runs again.\n"
+
+
 def test_without_a_known_good_configuration_there_is_no_way_back(model: Path) -> None:
     launch = Launch(model, {}, RemoteEngine())
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pagedchat.app.engine_start import EngineStart
 from pagedchat.app.model_fetch import FetchProgress
 from pagedchat.app.model_store import ModelStore
 from pagedchat.app.settings import Settings
-from pagedchat.app.terminal import fetch_display, memory
+from pagedchat.app.terminal import fetch_display, local_time, memory
 from support.fake_client import FakeEngineClient
 
 LOADING, KERNELS = "The model is being loaded.", "The compiled kernels are ready."
@@ -101,3 +102,18 @@ def test_a_step_without_a_known_size_shows_neither_bytes_nor_speed(monkeypatch, 
 @pytest.mark.parametrize(("size", "words"), [(256 << 20, "256 MiB"), (2 << 30, "2.0 GiB"), (0, "0 MiB")])
 def test_memory_is_told_in_the_units_of_the_page(size, words):
     assert memory(size) == words
+
+
+def test_times_are_local_and_say_of_which_zone(monkeypatch):
+    if not hasattr(time, "tzset"):
+        pytest.skip("the zone cannot be set here")
+    monkeypatch.setenv("TZ", "XYZ-3")
+    time.tzset()
+    try:
+        told = [local_time(one) for one in ("2026-05-20T22:30:00+00:00", datetime(2026, 5, 20, 22, 30, tzinfo=UTC))]
+        assert told == ["2026-05-21 01:30 XYZ"] * 2
+        assert local_time(0) == "1970-01-01 03:00 XYZ"
+        assert local_time("no time") == "no time"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
