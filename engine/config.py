@@ -10,6 +10,7 @@ from .errors import ConfigError
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 POLICIES = ("trim", "refuse")
+BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 MOST_THREADS = 256
 
 
@@ -61,7 +62,7 @@ class EngineConfig:
             raise ConfigError(f"--device must be one of {', '.join(DEVICES)}, not {self.device!r}.")
         if self.dtype not in DTYPES:
             raise ConfigError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}.")
-        if self.block_size not in (1, 2, 4, 8, 16, 32, 64, 128):
+        if self.block_size not in BLOCK_SIZES:
             raise ConfigError(f"--block-size must be a power of two from 1 to 128, not {self.block_size}.")
         if self.context_policy not in POLICIES:
             raise ConfigError(f"--context-policy must be one of {', '.join(POLICIES)}, not {self.context_policy!r}.")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...engine.config import EngineConfig
+from ...engine.config import BLOCK_SIZES, EngineConfig
+from ...engine.errors import ConfigError
 from .allocators import Paged
 from .cells import PAGED, bench_configuration, engine_for
 from .figures import percentile
@@ -50,6 +51,9 @@ class BlockSizeLoad:
         chats, prompt: at once in the simulated part.
         burst, budget: requests that come at once, and slots of KV for them.
         real_chats, real_reply, rounds: of the part on the model.
+
+    Raises:
+        ConfigError: on a size that an engine does not take.
     """
 
     sizes: tuple[int, ...] = SIZES
@@ -63,6 +67,11 @@ class BlockSizeLoad:
     real_reply: int = 48
     rounds: int = 3
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        wrong = [size for size in self.sizes if size not in BLOCK_SIZES]
+        if wrong:
+            raise ConfigError(f"--sizes are powers of two from 1 to {BLOCK_SIZES[-1]}, not {wrong[0]}.")
 
 
 def run_block_size(

@@ -20,10 +20,23 @@ if TYPE_CHECKING:
 ModelName = Annotated[
     str, typer.Option("--model", help="GGUF file, Hugging Face folder, or a name in the models folder.")
 ]
+
+
+def _writable(folder: Path | None) -> Path | None:
+    """The folder asked for, made at once: a bench of minutes must not end without a place for its report."""
+    if folder is not None:
+        from ..folders import make_writable
+
+        make_writable(folder, "report folder", "Name another one with --output.")
+    return folder
+
+
 Output = Annotated[
     Path | None,
     typer.Option(
-        help="Folder for the report (JSON and HTML).  [default: bench in the state folder]", show_default=False
+        help="Folder for the report (JSON and HTML).  [default: bench in the state folder]",
+        show_default=False,
+        callback=_writable,
     ),
 ]
 Peer = Annotated[

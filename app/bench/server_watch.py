@@ -15,13 +15,13 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from ...engine.metric_catalogue import PREFIX
 from .http_load import LoadClient
 
 EVERY_S = 0.5
 SNAPSHOT_EVERY_S = 2.0
 """A snapshot lists every block, so it is taken rarely, and only where there are no metrics."""
 REQUESTS_EVERY_S = 5.0
-_PREFIX = "pagedchat_"
 
 
 @dataclass
@@ -159,7 +159,7 @@ async def families(http: httpx.AsyncClient) -> dict[str, dict[str, float]] | Non
     for family in text_string_to_metric_families(answer.text):
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
-            name = sample.name.removeprefix(_PREFIX).removesuffix("_total")
+            name = sample.name.removeprefix(PREFIX).removesuffix("_total")
             found.setdefault(name, {})[labels] = sample.value
     return found
 

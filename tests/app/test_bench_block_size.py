@@ -20,6 +20,7 @@ from pagedchat.app.bench.random_model import random_model
 from pagedchat.app.bench.shared_blocks import blocks_by_engine, blocks_by_formula, blocks_unshared
 from pagedchat.app.bench.step_cost import StepCost
 from pagedchat.app.bench.traces import Lengths
+from pagedchat.engine.errors import ConfigError
 
 COST = StepCost(0.01, 0.001, 0.0)
 SMALL = BlockSizeLoad(sizes=(1, 16, 64), sequences=20, chats=4, prompt=30, burst=8, budget=2048)
@@ -113,3 +114,8 @@ def test_the_formula_counts_full_blocks_once_and_ends_apart():
     assert blocks_by_formula(33, [1, 15, 16], 16) == 2 + 1 + 1 + 2
     assert blocks_by_formula(32, [1, 15, 16], 16) == 2 + 1 + 1 + 1
     assert blocks_unshared(33, [1, 15, 16], 16) == 3 + 3 + 4
+
+
+def test_a_size_that_no_engine_takes_is_refused_before_anything_runs():
+    with pytest.raises(ConfigError, match="powers of two from 1 to 128, not 24"):
+        BlockSizeLoad(sizes=(16, 24))

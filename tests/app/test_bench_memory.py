@@ -7,11 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from pagedchat.app.bench import virtual_memory
+from pagedchat.app.bench import memory, virtual_memory
 from pagedchat.app.bench.allocators import Doubling, Paged, Reserve
 from pagedchat.app.bench.memory import MemoryLoad, make_trace, run_memory, run_trace
 from pagedchat.app.bench.traces import Lengths
 from pagedchat.app.bench.virtual_memory import NoSmapsError, Virtual
+from support.command import pagedchat
 
 SMALL = MemoryLoad(
     chats=40, prompts=Lengths(300, least=150, most=700), replies=Lengths(60, least=20, most=120), budget=8192
@@ -134,3 +135,11 @@ def test_every_chat_of_a_trace_comes_to_its_end_in_every_allocator():
         run = run_trace(allocator, trace)
         assert not allocator.lengths and max(run.held) >= 1
         assert allocator.in_use() == 0
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_bench_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "run_memory", lambda load: pytest.fail("the bench ran"))
+    (tmp_path / "file").write_text("")
+    done = pagedchat("bench", "memory", "--output", str(tmp_path / "file" / "reports"))
+    assert done.returncode == 1 and done.stdout == ""
+    assert "report folder" in done.stderr and "--output" in done.stderr
