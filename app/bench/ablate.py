@@ -2,30 +2,42 @@
 
 Steps are scheduled, admitted and preempted by the real scheduler over the real cache manager; only the model's time is
 simulated (`step_cost`), so the same cost gives the same table on every machine.
+
+How fast requests come decides what such a table shows: below what all ways can serve they look alike, far above it only
+the queue is seen. So the rate follows a rule that knows nothing of the outcome: as many requests a second as contiguous
+memory with static batches serves when all of them wait (`full_use`). Speed is told of requests that all wait, waiting
+of requests that come at that rate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from .cells import CACHED, FOUR_WAYS, Way, bench_configuration, engine_for
 from .figures import percentile
 from .replay import Replay, SimulatedModel, VirtualClock, replay
 from .report import BenchResult, Plot, Table, thinned
 from .scheduling import NoTokenizer
-from .step_cost import STATED, StepCost
+from .step_cost import STATED, StepCost, measure_cost
 from .traces import Lengths, chat_load
 
+if TYPE_CHECKING:
+    from .models import BenchModel
+
 COLUMNS = [
-    "memory, batching", "requests a step, mean", "peak", "slots in use, mean", "used of them", "queue P95 s",
-    "TTFT P95 s", "ITL P95 ms", "tokens/s", "preempted",
+    "memory, batching", "tokens/s, all waiting", "requests a step, mean", "peak", "slots in use, mean", "used of them",
+    "queue P95 s", "TTFT P95 s", "ITL P95 ms", "tokens/s", "preempted",
 ]  # fmt: skip
 NOTE = (
     "One scheduler, cache manager and sampler in all rows. Contiguous: a block is as long as the context and a request "
     "holds one. Static: a batch forms, runs to its end, then the next one forms; what a reply no longer needs goes "
-    "back at once. The prefix cache is off but in the last row. Time is simulated; see the parameters."
+    "back at once. The prefix cache is off but in the last row. Time is simulated; see the parameters. The first "
+    "figure is of requests that all wait from the start, the others of requests that come one by one (rate_per_s); no "
+    "way can then write faster than they come."
 )
+FULL_USE = "what contiguous memory with static batches serves when all requests wait: its full use"
 
 PROMPTS, REPLIES = Lengths(300, least=140, most=1500), Lengths(120, least=8, most=500)
 
@@ -35,7 +47,7 @@ class AblateLoad:
     """What is served.
 
     Attributes:
-        rate: requests a second; 0 is all at once.
+        rate: requests a second; 0 is all at once, None what `full_use` says.
         system: tokens of the system prompt that all share.
         max_model_len: longest sequence, which a reservation takes.
         reservations: the budget, in reservations.
@@ -43,7 +55,7 @@ class AblateLoad:
     """
 
     requests: int = 96
-    rate: float = 4.0
+    rate: float | None = None
     prompts: Lengths = PROMPTS
     replies: Lengths = REPLIES
     system: int = 120
@@ -75,22 +87,35 @@ class AblateLoad:
         }
 
 
-def run_ablate(load: AblateLoad | None = None, cost: StepCost = STATED, measured: bool = False) -> BenchResult:
+def run_ablate(
+    load: AblateLoad | None = None, cost: StepCost = STATED, open_model: Callable[[], BenchModel] | None = None
+) -> BenchResult:
     """Serve the load in every way, in virtual time.
 
     Args:
-        cost: of a step.
-        measured: whether ``cost`` was fitted to this machine just now.
+        cost: of a step, where it is not measured.
+        open_model: the model on which it is measured first.
     """
-    load = load or AblateLoad()
-    source = "measured here" if measured else "stated"
-    result = BenchResult(
-        "ablate",
-        bench_configuration(),
-        {**load.describe(), "clock": "virtual", "step_cost": f"{cost} ({source})"},
-    )
-    found = {way: serve_virtually(way, load, cost) for way in (*FOUR_WAYS, CACHED)}
-    result.tables = [Table("One load, one KV budget", COLUMNS, [_row(way, one) for way, one in found.items()], NOTE)]
+    load, result, source = load or AblateLoad(), BenchResult("ablate", {}), "stated"
+    model = open_model() if open_model else None
+    if model is not None:
+        cost, source = measure_cost(model), f"measured here on {model.checkpoint.name}"
+    result.configuration = bench_configuration(model.checkpoint if model else None)
+    waiting = {way: serve_virtually(way, replace(load, rate=0.0), cost) for way in (*FOUR_WAYS, CACHED)}
+    rule = "as asked for" if load.rate is not None else FULL_USE
+    load = load if load.rate is not None else replace(load, rate=full_use(waiting[FOUR_WAYS[0]]))
+    found = {way: serve_virtually(way, load, cost) for way in waiting} if load.rate else waiting
+    result.parameters = {
+        **load.describe(),
+        "rate_rule": rule,
+        "clock": "virtual",
+        "step_cost": f"{cost} ({source})",
+    }
+    result.figures = {
+        str(way): {**figures_of(one), "tokens_per_s_waiting": waiting[way].tokens_per_s} for way, one in found.items()
+    }
+    rows = [_row(name, one) for name, one in result.figures.items()]
+    result.tables = [Table("One load, one KV budget", COLUMNS, rows, NOTE)]
     result.plots = [
         Plot(
             "Requests in a step over time",
@@ -102,9 +127,13 @@ def run_ablate(load: AblateLoad | None = None, cost: StepCost = STATED, measured
             },
         )
     ]
-    result.figures = {str(way): figures_of(one) for way, one in found.items()}
-    result.verdict = _verdict({str(way): one for way, one in result.figures.items()})
+    result.verdict = _verdict(result.figures, f"{load.rate:.3g} requests a second ({rule})" if load.rate else "at once")
     return result.finish()
+
+
+def full_use(waiting: Replay) -> float:
+    """Requests a second that a way serves when all of them wait from the start."""
+    return round(len(waiting.requests) / waiting.seconds, 3)
 
 
 def serve_virtually(way: Way, load: AblateLoad, cost: StepCost) -> Replay:
@@ -121,7 +150,7 @@ def serve_virtually(way: Way, load: AblateLoad, cost: StepCost) -> Replay:
         max_num_batched_tokens=load.step_tokens,
         max_queue=load.requests,
     )
-    arrivals = chat_load(load.requests, load.prompts, load.replies, load.rate, load.seed, system=load.system)
+    arrivals = chat_load(load.requests, load.prompts, load.replies, load.rate or 0.0, load.seed, system=load.system)
     return replay(engine, arrivals, clock)
 
 
@@ -141,34 +170,36 @@ def figures_of(one: Replay) -> dict[str, float]:
     }
 
 
-def _row(way: Way, one: Replay) -> list[Any]:
-    found = figures_of(one)
+def _row(name: str, found: dict[str, float]) -> list[Any]:
     return [
-        str(way),
+        name,
+        round(found["tokens_per_s_waiting"], 1),
         round(found["running_mean"], 1),
         found["running_peak"],
         round(found["slots_mean"]),
         f"{found['utilization']:.1%}",
-        *(round(found[name], 2) for name in ("queue_p95_s", "ttft_p95_s")),
+        *(round(found[part], 2) for part in ("queue_p95_s", "ttft_p95_s")),
         round(found["itl_p95_ms"], 1),
         round(found["tokens_per_s"], 1),
         found["preemptions"],
     ]
 
 
-def _verdict(figures: dict[str, dict[str, float]]) -> str:
+def _verdict(figures: dict[str, dict[str, float]], come: str) -> str:
     """What each of the two changes alone brings, and both."""
     ways = {name: figures[name] for name in map(str, FOUR_WAYS)}
     base = ways["contiguous, static"]
 
     def gain(name: str) -> str:
         one = ways[name]
-        wait = base["ttft_p95_s"] / one["ttft_p95_s"] if one["ttft_p95_s"] else 0.0
-        return f"{one['tokens_per_s'] / base['tokens_per_s']:.2f} x tokens/s and 1/{wait:.1f} of TTFT P95"
+        speed = one["tokens_per_s_waiting"] / base["tokens_per_s_waiting"]
+        wait = one["ttft_p95_s"] / base["ttft_p95_s"] if base["ttft_p95_s"] else 1.0
+        return f"{speed:.2f} x tokens/s and {wait:.2f} x TTFT P95"
 
     return (
         f"Against contiguous memory with static batches: continuous batching alone {gain('contiguous, continuous')}; "
         f"paging alone {gain('paged, static')}; both {gain('paged, continuous')}. "
         f"Used of the slots in use: {base['utilization']:.0%} contiguous, "
-        f"{ways['paged, continuous']['utilization']:.0%} paged."
+        f"{ways['paged, continuous']['utilization']:.0%} paged. Tokens/s are of requests that all wait; for TTFT they "
+        f"come {come}."
     )

@@ -23,7 +23,8 @@ COLUMNS = [
     "preempted",
 ]  # fmt: skip
 NOTE = (
-    "Utilization: tokens with live KV a slot of blocks in use, shared ones once. Waste as a share of the budget: "
+    "Utilization: of the slots that an allocator has taken for chats, the share that holds a token; a slot that chats "
+    "share counts once. Waste as a share of the budget: "
     "reserved will be filled later, internal never, external is free and of no use to the chat that waits. "
     "Tokens of one chat a step; who finds no room waits, and a chat that cannot grow takes the newest one's place."
 )
@@ -261,6 +262,21 @@ def _verdict(figures: dict[str, Any], block_size: int) -> str:
         f"the slots in use {paged['utilization']:.1%} hold a token, against {reserve['utilization']:.1%} (goal {goal}: "
         f"at least {GOAL_UTILIZATION:.0%}; the chats' median is {figures['median_tokens']} tokens). At no step had a "
         f"branch more than {paged['most_waste_a_branch']} empty slots; a block of {block_size} allows {block_size - 1}."
+        + _beside_virtual(figures)
+    )
+
+
+def _beside_virtual(figures: dict[str, Any]) -> str:
+    """What paging has over virtual memory, which does not share; "" where that could not be run."""
+    virtual, alone, paged = (figures.get(name) for name in ("virtual", "paged, nothing shared", "paged"))
+    if not virtual or not alone or not paged:
+        return ""
+    ratio = alone["held_mean"] / virtual["held_mean"]
+    return (
+        f" Without sharing paging holds {ratio:.2f} times what virtual memory holds ({alone['held_mean']:.1f} against "
+        f"{virtual['held_mean']:.1f} chats): both take memory as it is needed. What differs is that blocks can be "
+        f"shared ({paged['held_mean']:.1f} chats) and are as small as one likes, while a page is as large as the system "
+        "says; for that, kernels must follow a table, which virtual memory spares them."
     )
 
 

@@ -22,7 +22,14 @@ StepCostSource = Annotated[
 
 def ablate(
     requests: Annotated[int, typer.Option(min=1, help="Requests of the load.")] = 96,
-    rate: Annotated[float, typer.Option(min=0, help="Requests a second; 0 is all at once.")] = 4.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Requests a second; 0 is all at once.  [default: what contiguous memory with static batches serves "
+            "when all wait]",
+        ),
+    ] = None,
     reservations: Annotated[int, typer.Option(min=1, help="KV budget, in whole contexts.")] = 8,
     context: Annotated[int, typer.Option(min=2048, help="Longest sequence, which a reservation takes.")] = 2048,
     measure: StepCostSource = True,
@@ -34,18 +41,17 @@ def ablate(
 ) -> None:
     """Is it the memory or the scheduling? One load, contiguous or paged KV, static or continuous batches."""
     from .ablate import AblateLoad, run_ablate
-    from .step_cost import STATED
 
     load = AblateLoad(requests, rate, reservations=reservations, max_model_len=context, seed=seed)
-    cost = STATED
-    if measure:
-        from .models import BenchModel
-        from .step_cost import measure_cost
+    if not measure:
+        finish(run_ablate(load), as_json, output)
+    from .models import BenchModel
 
-        with progress() as shown:
-            shown.phase("measuring what a step costs")
-            cost = measure_cost(BenchModel.open(chosen_model(model, models_dir)))
-    finish(run_ablate(load, cost, measure), as_json, output)
+    path = chosen_model(model, models_dir)
+    with progress() as shown:
+        shown.phase("measuring what a step costs, then serving")
+        found = run_ablate(load, open_model=lambda: BenchModel.open(path))
+    finish(found, as_json, output)
 
 
 def memory(

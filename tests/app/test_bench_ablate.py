@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pagedchat.app.bench.ablate import AblateLoad, run_ablate, serve_virtually
+from pagedchat.app.bench.ablate import AblateLoad, full_use, run_ablate, serve_virtually
 from pagedchat.app.bench.cells import CONTIGUOUS, FOUR_WAYS, PAGED, Way, engine_for
 from pagedchat.app.bench.replay import Arrival, SimulatedModel, VirtualClock, replay
 from pagedchat.app.bench.scheduling import NoTokenizer
@@ -113,3 +115,15 @@ def test_the_same_cost_gives_the_same_table_and_both_changes_together_bring_most
     assert ways["paged, continuous, prefix cache"]["slots_mean"] < ways["paged, continuous"]["slots_mean"]
     assert first.parameters["clock"] == "virtual" and "stated" in first.parameters["step_cost"]
     assert "tokens/s" in first.verdict
+
+
+def test_requests_come_as_fast_as_contiguous_memory_with_static_batches_can_serve_whatever_a_step_costs():
+    for slower in (1, 50):
+        cost = StepCost(0.01 * slower, 0.001 * slower, 0.0)
+        result = run_ablate(replace(SMALL, rate=None), cost)
+        waiting = serve_virtually(FOUR_WAYS[0], SMALL, cost)
+        assert result.parameters["rate_per_s"] == full_use(waiting) == round(24 / waiting.seconds, 3)
+        assert "full use" in result.parameters["rate_rule"] and "full use" in result.verdict
+        base, best = (result.figures[name] for name in ("contiguous, static", "paged, continuous"))
+        assert best["ttft_p95_s"] < base["ttft_p95_s"]
+        assert best["tokens_per_s_waiting"] > base["tokens_per_s_waiting"]

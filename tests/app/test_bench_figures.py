@@ -25,7 +25,7 @@ from pagedchat.app.bench.http_commands import numbers
 from pagedchat.app.bench.http_load import Answer, Ask
 from pagedchat.app.bench.interfere import gaps
 from pagedchat.app.bench.loads import BUILT_IN, Load, draw, quantiles, read_profile
-from pagedchat.app.bench.report import BenchResult, Plot, Table, warn_if_busy
+from pagedchat.app.bench.report import BenchResult, Plot, Table, table_lines, warn_if_busy
 from pagedchat.app.bench.report_html import html_report
 from pagedchat.app.bench.serve import Pace, PhaseRun, pace_for
 from pagedchat.app.bench.serve_modes import sweep_values
@@ -288,3 +288,10 @@ def test_ticks_are_round_and_reach_the_highest_value():
     for high in (0.003, 1.0, 7.0, 99.9, 1234.0):
         ticks = nice_ticks(high)
         assert ticks[0] == 0 and ticks[-1] >= high * 0.999 and 3 <= len(ticks) <= 12
+
+
+def test_shares_stand_to_the_right_as_numbers_do():
+    table = Table("t", ["name", "share"], [["a", "5.0%"], ["b", "12.5%"]])
+    assert table_lines(table)[1:] == ["a      5.0%", "b     12.5%"]
+    page = html_report(BenchResult("x", {}, tables=[table]))
+    assert '<td class="number">5.0%</td>' in page and "<td>a</td>" in page
