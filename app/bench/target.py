@@ -34,6 +34,7 @@ PROGRAM = ["-P", "-m", "pagedchat"]
 START_S = 300.0
 END_S = 8.0
 LOOK_AGAIN_S = 0.2
+FIRST_REPLY_S = 60.0
 ANSWER_S = 10.0
 PEER_FIELDS = ("return_token_ids", "ignore_eos", "cache_salt")
 """Fields beyond OpenAI's that a peer may refuse."""
@@ -240,7 +241,7 @@ def _find_fields(target: Target) -> None:
         target.fields = tuple(name for name in PEER_FIELDS if _reply(target, (name,)) is not None)
         said = _reply(target, target.fields)
     if said is None:
-        raise PagedChatError(f"The peer {target.url} does not answer a chat completion; see its log.")
+        raise PagedChatError(f"The peer {target.url} refuses chat completions; see its log.")
     if "token_ids" not in said["choices"][0]:
         target.missing.append("token ids (each chunk with text counts as one token)")
     if "cached_tokens" not in (said.get("usage") or {}).get("prompt_tokens_details", {}):
@@ -252,15 +253,22 @@ def _find_fields(target: Target) -> None:
 
 
 def _reply(target: Target, names: Sequence[str]) -> dict[str, Any] | None:
-    """A short chat completion asked for with these fields; None if it is refused."""
+    """A short chat completion asked for with these fields; None if it is refused.
+
+    Raises:
+        PagedChatError: if nothing is answered.
+    """
     values: dict[str, Any] = {"return_token_ids": True, "ignore_eos": True, "cache_salt": "bench"}
     body = {"model": target.model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
     sent = {**body, **{name: values[name] for name in names}}
     try:
-        answer = httpx.post(f"{target.url}/v1/chat/completions", json=sent, timeout=60.0, trust_env=False)
+        answer = httpx.post(f"{target.url}/v1/chat/completions", json=sent, timeout=FIRST_REPLY_S, trust_env=False)
         said = answer.json()
         return said if answer.status_code == 200 and said["choices"] else None
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+    except httpx.HTTPError as error:
+        what = f"The peer {target.url} lists its models, but did not answer a chat completion"
+        raise PagedChatError(f"{what} ({type(error).__name__}); see its log.") from error
+    except (ValueError, KeyError, TypeError):
         return None
 
 

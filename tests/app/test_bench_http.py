@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import psutil
 import pytest
 from typer.testing import CliRunner
@@ -346,6 +347,19 @@ def test_of_a_peer_that_knows_openais_fields_only_it_is_said_what_could_not_be_m
         (answer,) = send(peer, Ask(5, messages=[{"role": "user", "content": "x"}]))
     assert not answer.error and (answer.prompt_tokens, answer.completion_tokens) == (7, 5)
     assert len(answer.moments) == 5 and answer.cached_tokens is None and answer.text == " w0 w1 w2 w3 w4"
+
+
+def test_a_peer_that_never_answers_a_chat_is_waited_for_once(strict_peer, monkeypatch):
+    asked = []
+
+    def silent(url, **sent):
+        asked.append(url)
+        raise httpx.ReadTimeout("nothing came")
+
+    monkeypatch.setattr(httpx, "post", silent)
+    with pytest.raises(PagedChatError, match="did not answer a chat completion"), peer_server(strict_peer, None):
+        pass
+    assert len(asked) == 1
 
 
 def test_a_peer_that_is_not_there_is_told_in_one_sentence():
