@@ -32,8 +32,9 @@ def _problems(found: Findings) -> Iterator[str]:
         yield found.model["said"]
     if "error" in found.kernels:
         yield f"The kernels cannot be loaded ({found.kernels['error']}); install pagedchat anew."
-    if found.server is not None and found.speed is None and found.speed_note:
-        yield f"The server at {found.server} did not answer: {found.speed_note}"
+    if found.server is not None and found.speed is None and found.speed_note and not found.kernels.get("compiling"):
+        named = found.server in found.speed_note
+        yield found.speed_note if named else f"The server at {found.server} did not answer: {found.speed_note}"
 
 
 def _room(found: Findings) -> Iterator[str]:
@@ -69,7 +70,12 @@ def _speed(found: Findings) -> Iterator[str]:
     threads = kernels.get("threads")
     if threads and threads > cores:
         yield f"{threads} threads share {cores} cores, which is slower than one each: leave --threads out."
-    if kernels.get("kernels") == "reference":
+    if kernels.get("compiling") and found.speed is None:
+        yield (
+            "The kernels are still being compiled, once for this version and processor, and replies are slow until "
+            "then; ask again in a minute."
+        )
+    elif kernels.get("kernels") == "reference":
         yield f"The slow kernels of plain PyTorch are used: {kernels.get('reason')}."
     elif kernels.get("compiling"):
         yield "The kernels were still being compiled, so the speed is that of plain PyTorch; ask again in a minute."

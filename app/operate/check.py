@@ -201,24 +201,35 @@ def _same_answers(part: str, found: Evidence | None) -> Line:
 def _configured(known: Known) -> Iterator[Line]:
     part, found = "configuration", known.evidence.newest("doctor")
     yield _known_good(part, known)
-    if found is None or found.stale:
-        for title in ("model file", "kernels", "folders and room", "no unknown settings"):
-            yield _unmeasured(part, title, found, _DOCTOR)
+    titles = ("model file", "kernels", "folders and room", "no unknown settings")
+    model, kernels = (found.figures.get(name) or {} if found else {} for name in ("model", "kernels"))
+    if found is not None and not (found.result.get("configuration") or {}).get("model"):
+        said = model.get("said") or found.figures.get("speed_note")
+        reason = f"no model answered when the doctor looked: {said}" if said else f"no model was asked: {_DOCTOR}"
+        yield from (Line(part, title, "not measured", reason, str(found.path), found.age_s) for title in titles)
         return
-    model, kernels = found.figures.get("model") or {}, found.figures.get("kernels") or {}
+    if found is None or found.stale:
+        yield from (_unmeasured(part, title, found, _DOCTOR) for title in titles)
+        return
     if model.get("state") == "missing":
         yield _unmeasured(part, "model file", found, model.get("said") or _DOCTOR)
     else:
         words = model.get("said") or f"{model.get('path')} loads and answers"
         yield _line(part, "model file", model.get("state") == "ok", words, found)
-    slow = kernels.get("kernels") == "reference" and kernels.get("device") == "cpu"
-    words = f"{kernels.get('kernels')} on {kernels.get('device')}: {kernels.get('reason') or kernels.get('error')}"
-    yield _line(part, "kernels", bool(kernels.get("kernels")) and not slow, words, found)
+    yield _kernels(part, kernels, found)
     short = [row for row in found.figures.get("folders") or [] if not row["writable"] or (row["free"] or 0) < GIB]
     words = ", ".join(f"{row['path']} cannot be written or is nearly full" for row in short) or "all have room"
     yield _line(part, "folders and room", not short, words, found)
     unknown = known.configuration.warnings
     yield _line(part, "no unknown settings", not unknown, " ".join(unknown) or "every setting is known", found)
+
+
+def _kernels(part: str, kernels: dict[str, Any], found: Evidence) -> Line:
+    if kernels.get("compiling"):
+        return Line(part, "kernels", "not measured", f"they were still being compiled: {_DOCTOR}", str(found.path))
+    slow = kernels.get("kernels") == "reference" and kernels.get("device") == "cpu"
+    words = f"{kernels.get('kernels')} on {kernels.get('device')}: {kernels.get('reason') or kernels.get('error')}"
+    return _line(part, "kernels", bool(kernels.get("kernels")) and not slow, words, found)
 
 
 def _known_good(part: str, known: Known) -> Line:

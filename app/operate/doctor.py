@@ -28,7 +28,7 @@ from .known_good import KEPT, KnownGoodStore
 from .recovery import resolve_model
 from .running import configuration_in_force
 from .snapshot import configuration_snapshot
-from .speed import Speed, ask_server, try_engine
+from .speed import Speed, ask_server, try_engine, wait_for_kernels
 
 Tell = Callable[[str], None]
 CHUNK = 1 << 20
@@ -143,6 +143,7 @@ def debugger() -> str:
 def kernels_here(device: str, dtype: str) -> dict[str, Any]:
     """What would be chosen on this machine, and why, without any model. Loads torch."""
     from ...kernels.choose import choose_device, choose_dtype, choose_kernels
+    from ...kernels.reference import ReferenceKernels
 
     try:
         chosen, device_reason = choose_device(device)
@@ -150,11 +151,13 @@ def kernels_here(device: str, dtype: str) -> dict[str, Any]:
         kernels = choose_kernels(chosen, number)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
-    reason = "; ".join(filter(None, (device_reason, remark, kernels.reason)))
+    compiles = type(kernels) is not ReferenceKernels
+    why = "compiled when a model is loaded" if compiles else kernels.reason
+    reason = "; ".join(filter(None, (device_reason, remark, why)))
     return {
         "device": str(chosen),
         "dtype": str(number).removeprefix("torch."),
-        "kernels": kernels.name,
+        "kernels": "numba" if compiles else kernels.name,
         "reason": reason,
     }
 
@@ -216,7 +219,11 @@ def _look_at_server(server: RunningServer, found: Findings, tell: Tell) -> dict[
             found.speed_note = info.get("message") or f"the server that runs is {info['status']}"
             return {}
         found.model["fingerprint"] = info.get("fingerprint")
-        _note_speed(found, ask_server(server, info["model"]))
+        info = wait_for_kernels(server, info, tell)
+        if info.get("compiling"):
+            found.speed_note = "its kernels are still being compiled"
+        else:
+            _note_speed(found, ask_server(server, info["model"]))
         return info
     except PagedChatError as error:
         found.speed_note = str(error)

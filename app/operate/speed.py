@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ PROMPT_TOKENS = 512
 REPLY_TOKENS = 64
 KERNELS_S = 90.0
 LOOK_AGAIN_S = 0.2
+ASK_AGAIN_S = 1.0
 WORDS = ("river", "stone", "seven", "because", "window", "under", "light", "walk", "green", "paper", "morning", "far")
 
 
@@ -104,6 +107,25 @@ async def _reply(client: Any, ids: list[int], tokens: int) -> RequestMetrics | N
         if item.finish_reason == "error":
             raise EngineError(item.error or "The engine did not answer.")
     return metrics
+
+
+def wait_for_kernels(server: RunningServer, info: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
+    """Wait while the server compiles its kernels, but not for ever: until then replies take many times as long.
+
+    Returns:
+        What it says of itself then; "compiling" where they are not ready yet.
+
+    Raises:
+        PagedChatError: it did not answer.
+    """
+    if info.get("compiling"):
+        tell("The server compiles its kernels, once for this version and processor; waiting for them")
+    end = time.monotonic() + KERNELS_S
+    while info.get("compiling") and time.monotonic() < end:
+        time.sleep(ASK_AGAIN_S)
+        status, fresh = ask_json(server, "GET", "/health")
+        info = fresh if status == http.client.OK else info
+    return info
 
 
 def ask_server(server: RunningServer, model: str) -> Speed | None:

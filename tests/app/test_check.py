@@ -275,6 +275,22 @@ def test_results_of_another_shape_never_pass_and_never_raise(configuration, name
     assert json.dumps([line.state for line in found.lines])
 
 
+def test_a_look_without_a_model_says_why_nothing_is_measured(configuration):
+    result = doctor_result(configuration, model={"state": "missing", "said": "It is not here yet."})
+    keep(configuration, {**result, "configuration": configuration_snapshot(configuration.settings)})
+    found = checked(configuration)
+    for title in ("model file", "kernels", "folders and room", "no unknown settings"):
+        assert found[title].state == "not measured"
+        assert found[title].reason == "no model answered when the doctor looked: It is not here yet."
+
+
+def test_kernels_that_were_still_being_compiled_are_not_measured(configuration):
+    kernels = {"kernels": "reference", "device": "cpu", "reason": "compiling", "compiling": True}
+    keep(configuration, doctor_result(configuration, kernels=kernels))
+    line = checked(configuration)["kernels"]
+    assert line.state == "not measured" and "still being compiled" in line.reason
+
+
 def test_a_configuration_that_has_not_answered_yet_is_not_measured(configuration, tmp_path):
     keep_everything(configuration)
     other = load_configuration({"data_dir": tmp_path, "num_blocks": 99})

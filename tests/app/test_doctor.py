@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pagedchat.app.operate import doctor
+from pagedchat.app.instance import RunningServer
+from pagedchat.app.operate import doctor, speed
 from pagedchat.app.operate.advice import advice, problems
 from pagedchat.app.operate.doctor import Findings, examine, kernels_here, look_at_folders
 from pagedchat.app.operate.speed import Speed, speed_from, words
@@ -129,6 +130,7 @@ def test_without_a_model_kernels_are_still_chosen_and_told_why(tmp_path):
     assert seen.model["state"] == "missing" and seen.speed is None
     assert seen.kernels["device"] and seen.kernels["reason"]
     assert problems(seen) == [] and any("models pull" in one for one in advice(seen))
+    assert not any("slow kernels" in one for one in advice(seen))
 
 
 @pytest.mark.parametrize(
@@ -143,6 +145,33 @@ def test_a_model_that_cannot_answer_is_a_problem(tmp_path, content, expected):
 
     assert seen.model["state"] in ("damaged", "fails")
     assert len(problems(seen)) == 1 and expected in problems(seen)[0]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_server_that_compiles_its_kernels_is_waited_for_and_no_problem(tmp_path, monkeypatch, ends):
+    server, healths, told = RunningServer(1, 2, "http://127.0.0.1:2"), iter([True, True, not ends]), []
+
+    def ask(*_: Any) -> tuple[int, dict[str, Any]]:
+        return 200, {**INFO, "compiling": next(healths, not ends)}
+
+    for name, value in (("ask_json", ask), ("KERNELS_S", 0.2), ("ASK_AGAIN_S", 0.01)):
+        monkeypatch.setattr(speed, name, value)
+    monkeypatch.setattr(doctor, "ask_json", ask)
+    monkeypatch.setattr(doctor, "running_server", lambda data: server)
+    monkeypatch.setattr(doctor, "configuration_in_force", lambda configuration, server: configuration)
+    monkeypatch.setattr(doctor, "ask_server", lambda *_: Speed(900.0, 90.0, 400, 64))
+
+    seen = examine(configured(tmp_path), told.append)
+
+    assert any("compiles its kernels" in line for line in told)
+    assert problems(seen) == []
+    assert (seen.speed is not None) is ends
+    assert any("ask again in a minute" in sentence for sentence in advice(seen)) is not ends
+
+
+def test_a_server_that_does_not_answer_is_told_once():
+    note = "pagedchat at http://127.0.0.1:2 did not answer (TimeoutError)."
+    assert problems(found(server="http://127.0.0.1:2", speed=None, speed_note=note)) == [note]
 
 
 def test_a_default_model_with_other_content_is_found_by_its_hash(tmp_path, monkeypatch):
