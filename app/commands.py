@@ -76,8 +76,8 @@ def serve(
     profile: Annotated[
         str | None, typer.Option(help="Settings for a purpose: long-context, many-chats or low-memory.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="auto, float32, bfloat16 or float16.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.  [default: auto]")] = None,
+    dtype: Annotated[str | None, typer.Option(help="auto, float32, bfloat16 or float16.  [default: auto]")] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Longest chat in tokens.  [default: the model's]")] = None,
     block_size: Annotated[int | None, typer.Option(help="Tokens per KV block.  [default: 16]")] = None,
     num_blocks: Annotated[int | None, typer.Option(help="KV blocks; beats the two options below.")] = None,
@@ -99,14 +99,17 @@ def serve(
     deterministic: Annotated[
         bool | None,
         typer.Option(
-            "--deterministic/--no-deterministic", help="The same ids alone and in company; prompts are slower."
+            "--deterministic/--no-deterministic",
+            help="The same ids alone and in company; prompts are slower.  [default: off]",
         ),
     ] = None,
     context_policy: Annotated[
-        str | None, typer.Option(help="Chats longer than the context: trim their oldest turns, or refuse them.")
+        str | None,
+        typer.Option(help="Chats longer than the context: trim their oldest turns, or refuse them.  [default: trim]"),
     ] = None,
     hang_timeout_s: Annotated[
-        float | None, typer.Option(help="Seconds without progress until the engine starts anew; 0: never.")
+        float | None,
+        typer.Option(help="Seconds without progress until the engine starts anew; 0: never.  [default: 60]"),
     ] = None,
 ) -> None:
     """Serve the page and the API on this computer (the default command)."""

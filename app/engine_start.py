@@ -133,5 +133,7 @@ class EngineStart:
             f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {size}",
             sys.stdout,
         )
+        if info.get("compiling"):
+            say("Compiled kernels are being made; until they are ready, replies are slow.", sys.stdout)
         for warning in [*info.get("warnings", []), *self._settings.warnings(info)]:
             say(f"pagedchat: {warning}", sys.stderr)

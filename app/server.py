@@ -188,6 +188,7 @@ class Server:
         self.recovery = Recovery(self.client, configuration, models, target, self._start_again)
         self.alerts = AlertWatch(self.client, settings, folders)
         self._watching: asyncio.Task[None] | None = None
+        self._saved = False
         self._models = models
         self._engine = self._engine_start(target, trouble)
         self._starting: asyncio.Task[None] | None = None
@@ -214,6 +215,7 @@ class Server:
         for task in (engine, page):
             if task.done() and not task.cancelled():
                 task.result()
+        say(f"pagedchat has ended{'; everything is saved' if self._saved else ''}.", sys.stdout)
 
     def _engine_start(self, target: Target, trouble: ModelFileError | None = None) -> EngineStart:
         return EngineStart(
@@ -264,6 +266,7 @@ class Server:
             self._watching.cancel()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.service.close(), SAVE_S)
+            self._saved = True
         closing_engine = asyncio.create_task(self.client.close())
         if self._web is None or self._app is None:
             page.cancel()

@@ -9,6 +9,7 @@ import typer
 
 from ..engine.errors import PagedChatError
 from .options import AsJson, DataDir
+from .terminal import counted
 
 if TYPE_CHECKING:
     from ..sessions.usage import Usage
@@ -91,7 +92,8 @@ def stats_lines(usage: Usage) -> list[str]:
     found = summary(usage)
     share = usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else 0.0
     lines = [
-        f"{usage.chats:,} chats, {found['questions']:,} questions, {found['replies']:,} replies, at most "
+        f"{counted(usage.chats, 'chat')}, {counted(found['questions'], 'question')}, "
+        f"{counted(found['replies'], 'reply', 'replies')}, at most "
         f"{usage.at_once} at once",
         f"{usage.prompt_tokens:,} prompt tokens, {share:.0%} of them from the cache",
     ]

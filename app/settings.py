@@ -126,7 +126,13 @@ class Settings(BaseModel):
         asked, given = self.max_model_len, info.get("max_model_len")
         if asked is None or given is None or asked <= given:
             return []
-        return [f"--max-model-len {asked:,} is more than this model can take; chats may have {given:,} tokens."]
+        blocks, size = info.get("num_blocks"), info.get("block_size")
+        pool = blocks * size if blocks and size else given
+        limits = f"({given:,} tokens)" if pool >= given else f"({given:,} tokens), and its KV cache holds {pool:,}"
+        return [
+            f"--max-model-len {asked:,} is more than this model can take {limits}; chats may have "
+            f"{min(given, pool):,} tokens."
+        ]
 
 
 @dataclass(frozen=True)

@@ -275,8 +275,8 @@ def _beside_virtual(figures: dict[str, Any]) -> str:
     return (
         f" Without sharing paging holds {ratio:.2f} times what virtual memory holds ({alone['held_mean']:.1f} against "
         f"{virtual['held_mean']:.1f} chats): both take memory as it is needed. What differs is that blocks can be "
-        f"shared ({paged['held_mean']:.1f} chats) and are as small as one likes, while a page is as large as the system "
-        "says; for that, kernels must follow a table, which virtual memory spares them."
+        f"shared ({paged['held_mean']:.1f} chats) and are as small as one likes, while a page is as large as the "
+        "system says; for that, kernels must follow a table, which virtual memory spares them."
     )
 
 

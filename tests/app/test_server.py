@@ -98,6 +98,7 @@ def test_a_signal_saves_running_replies_and_closes_streams_within_five_seconds(s
     time.sleep(1)
 
     code, seconds = app.stop(signal.SIGTERM)
+    assert app.output.splitlines()[-1] == "pagedchat has ended; everything is saved."
 
     assert code == 0, app.errors
     assert seconds < 5

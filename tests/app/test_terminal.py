@@ -73,7 +73,9 @@ def test_the_terminal_says_when_compiled_kernels_take_over(tmp_path, capsys, mon
         _, task = await start(engine, tmp_path)
         engine.set_status("ready")
         await asyncio.sleep(0.05)
-        assert KERNELS not in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert KERNELS not in told
+        assert "until they are ready, replies are slow" in told
         assert not task.done()
         engine._info.update(compiling=False, kernels=then, reason="why not")
         await asyncio.wait_for(task, 5)

@@ -32,8 +32,8 @@ class Recovery:
         self._tell.append(callback)
 
     def view(self) -> dict[str, Any]:
-        back = "2026-01-02T03:04:05+00:00" if self.problem else None
-        return {"problem": self.problem, "way_back": back, "rolled_back": None}
+        back, since = ("2026-01-02T03:04:05+00:00", None) if self.problem else (None, "2026-01-03T03:04:05+00:00")
+        return {"problem": self.problem, "way_back": back, "rolled_back": since}
 
     async def rollback(self) -> str:
         if self.refusal:
@@ -61,7 +61,8 @@ def test_the_page_tells_the_problem_and_its_button_goes_back(
     server.call(server.client.set_status, state, None, PROBLEM if state == "failed" else "")
     chat = PageDriver(context.new_page(), server.url).goto()
     banner = chat.page.locator("#pc-banner")
-    expect(banner).to_contain_text("`pagedchat rollback` returns to the configuration that answered")
+    expect(banner).to_contain_text("damaged. pagedchat rollback returns to the configuration that answered")
+    expect(banner.locator("code")).to_have_text("pagedchat rollback")
     button = chat.page.get_by_role("button", name="Go back to what worked")
 
     recovery.refusal = "The model of that configuration is gone."
@@ -75,5 +76,26 @@ def test_the_page_tells_the_problem_and_its_button_goes_back(
     chat.new_chat()
     chat.ask("Are you there?")
     assert chat.texts()[-1] == "Hello!"
+    chat.page.get_by_role("button", name="Settings", exact=True).first.click()
+    told = chat.page.locator("#pc-settings .set-engine")
+    expect(told).to_contain_text("Rolled back since ")
+    expect(told).to_contain_text("2026")
+    expect(told).to_contain_text("pagedchat rollback --undo")
+    assert chat.errors == []
+    chat.page.close()
+
+
+def test_the_page_says_that_kernels_are_being_compiled_until_they_are_ready(
+    context: BrowserContext, server: PageServer
+) -> None:
+    server.recovery.problem = None
+    server.client._info.update(compiling=True)
+    server.call(server.client.set_status, "ready")
+    chat = PageDriver(context.new_page(), server.url).goto()
+    banner = chat.page.locator("#pc-banner")
+    expect(banner).to_contain_text("until they are ready, replies are slow")
+    server.client._info.update(compiling=False)
+    server.call(server.client.set_status, "ready")
+    expect(banner).to_be_hidden()
     assert chat.errors == []
     chat.page.close()

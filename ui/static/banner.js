@@ -1,6 +1,6 @@
 // The line above the chat: what the engine is doing when it cannot answer, and a lost connection.
 
-import { byId, h, icon } from "./dom.js";
+import { byId, h, icon, sentence } from "./dom.js";
 
 const WORDS = {
   starting: "Starting the engine",
@@ -37,25 +37,30 @@ export class Banner {
     const { element, status } = this;
     const { problem, way_back: wayBack } = status?.configuration ?? {};
     const state = this.lost ? "lost" : status?.state ?? "ready";
-    element.hidden = state === "ready" && !problem;
-    element.dataset.state = state === "ready" && problem ? "problem" : state;
+    const compiling = state === "ready" && !problem && Boolean(status?.info?.compiling);
+    element.hidden = state === "ready" && !problem && !compiling;
+    element.dataset.state = state === "ready" && problem ? "problem" : compiling ? "compiling" : state;
     if (element.hidden) return element.replaceChildren();
     if (this.lost) {
       return element.replaceChildren(icon("warn"),
         h("span", {}, h("b", {}, "No connection to pagedchat."), " Nothing is lost; trying again…"),
         h("button.link", { type: "button", onclick: this.retry }, "Try now"));
     }
+    if (compiling) {
+      return element.replaceChildren(h("span.words", {},
+        "Compiled kernels are being made for your processor; until they are ready, replies are slow."));
+    }
     const back = wayBack
       ? [h("button.link", { type: "button", onclick: this.goBack, "data-testid": "rollback" }, "Go back to what worked")] : [];
     if (state === "ready") {
       return element.replaceChildren(icon("warn"),
-        h("span.words", {}, h("b", {}, "This configuration has a problem."), ` ${problem}`), ...back);
+        h("span.words", {}, h("b", {}, "This configuration has a problem."), " ", ...sentence(problem)), ...back);
     }
     const progress = status.progress;
     const known = typeof progress === "number";
     const head = `${WORDS[state] ?? state}${state === "failed" ? "." : ""}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
     const said = status.message === `${WORDS[state]}.` ? "" : status.message;
-    const parts = [h("span.words", {}, h("b", {}, head), said ? ` ${said}` : "")];
+    const parts = [h("span.words", {}, h("b", {}, head), " ", ...sentence(said))];
     if (state === "failed") {
       parts.unshift(icon("warn"));
       parts.push(...back);

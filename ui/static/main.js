@@ -134,7 +134,7 @@ class Page {
     const wasReady = this.banner.status?.state === "ready";
     this.banner.setStatus(status);
     document.documentElement.dataset.engine = status.state;
-    this.info = status.info ?? {};
+    this.info = { ...status.info, rolled_back: status.configuration?.rolled_back };
     const { model, device, dtype, kernels, reason } = this.info;
     const [, name, format] = model?.match(/^(.*?)[.-]((?:I?Q\d|B?F16|F32)\w*)$/) ?? [null, model, null];
     this.sidebar.showModel(name ?? "No model yet", [format, device, dtype].filter(Boolean).join(" · ") || status.state,

@@ -70,7 +70,11 @@ export class Settings {
       threads && `${count(threads)} ${threads === 1 ? "thread" : "threads"}`,
       kernels && `${dtype} on ${device}, ${kernels} kernels${reason ? `: ${reason}` : ""}`,
     ].filter(Boolean);
-    this.element.querySelector(".set-engine").textContent = facts.length ? `Engine: ${facts.join("; ")}.` : "";
+    const since = this.info.rolled_back && new Date(this.info.rolled_back).toLocaleString();
+    const back = since ? `Rolled back since ${since} to the configuration that answered before; ` +
+      "“pagedchat rollback --undo” on the terminal and a new start return to your own settings." : "";
+    this.element.querySelector(".set-engine").textContent =
+      [facts.length ? `Engine: ${facts.join("; ")}.` : "", back].filter(Boolean).join(" ");
   }
 
   async close() {
@@ -126,7 +130,7 @@ export class Settings {
   async #reset() {
     this.save.cancel();
     const session = await this.#send({ reset: true });
-    if (session) this.show(session, session.info);
+    if (session) this.show(session, this.info);
   }
 
   async #send(change) {
