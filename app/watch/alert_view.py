@@ -39,4 +39,4 @@ def sentence(rule: Rule, state: AlertState) -> str:
     limit = rule.unit.text(rule.threshold)
     if state.state == "pending":
         return f"Now {value}, the limit is {limit}; told when it lasts {rule.for_s // 60} minutes."
-    return f"Now {value}; told {side} {limit}."
+    return f"Now {value}, which is fine; told {side} {limit}."

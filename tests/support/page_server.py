@@ -73,10 +73,16 @@ class PageServer:
 
     def sample_alerts(self, minutes: float, **gauges: float) -> None:
         """Scrapes every 15 s for so many minutes, in no time, with these gauges."""
-        self.client.metrics_told = {"gauges": gauges}
+        self.client.metrics_told = {**self.client.metrics_told, "gauges": gauges}
         for _ in range(round(minutes * 4)):
             self.alert_time += 15.0
             self.do(self.alerts.sample())
+
+    def count_alerts(self, **counters: Any) -> None:
+        """A scrape with these counters, which stay."""
+        self.client.metrics_told = {"counters": counters}
+        self.alert_time += 15.0
+        self.do(self.alerts.sample())
 
     def _stop(self) -> None:
         self._web.config.app.state.shutting_down.set()  # type: ignore[attr-defined]

@@ -1,12 +1,16 @@
 // What warns: a strip over the KV panel while something does, and all rules in the settings. Shapes and words tell the
-// states apart, colour only helps: a triangle for what is told, a ring for what is being watched.
+// states apart, colour only helps: an octagon for what is critical, a triangle for a warning, a ring for what is being
+// watched.
 
-import { byId, h, icon } from "./dom.js";
+import { byId, h, icon, sentence as marked } from "./dom.js";
 import { plural } from "./format.js";
 
 const NO_BASELINE = "no baseline";
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const dayAndClock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const STATES = { inactive: "quiet", pending: "watched", [NO_BASELINE]: NO_BASELINE };
+const SEVERITIES = { warning: "Warning", critical: "Critical" };
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
+const clock = new Intl.DateTimeFormat(undefined, CLOCK);
+const dayAndClock = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...CLOCK });
 
 export class Alerts {
   constructor() {
@@ -20,14 +24,16 @@ export class Alerts {
   /** `view` is that of the server's watch, or null where nothing is watched. */
   take(view) {
     this.view = view;
-    const loud = this.#of("firing").concat(this.#of("pending"));
+    const firing = this.#of("firing");
+    const grave = ({ severity }) => Number(severity === "critical");
+    const loud = firing.sort((a, b) => grave(b) - grave(a)).concat(this.#of("pending"));
     const key = JSON.stringify(loud.map(({ name, state, since, sentence }) => [name, state, since, sentence]));
     if (key !== this.key) {
       this.key = key;
       this.element.hidden = !loud.length;
       this.element.replaceChildren(...loud.map(row));
     }
-    this.#markButton(this.#of("firing").length);
+    this.#markButton(firing.length);
     this.describe();
   }
 
@@ -38,10 +44,11 @@ export class Alerts {
     place.hidden = !this.view;
     if (!this.view) return;
     const { alerts, baseline } = this.view;
-    const list = h("ul", {}, ...alerts.map(({ name, title, state, sentence }) =>
-      h("li", { "data-alert": name, "data-state": state }, h("b", {}, state), ` ${title}${state === "firing" ? "." : "?"} ${unbroken(sentence)}`)));
+    const list = h("ul", {}, ...alerts.map(({ name, title, state, severity, sentence }) =>
+      h("li", { "data-alert": name, "data-state": state },
+        h("b", {}, title), h("span", {}, STATES[state] ?? severity), h("p", {}, ...marked(unbroken(sentence))))));
     const open = place.open;
-    place.replaceChildren(h("summary", {}, `Alerts: ${this.#summary()}.`), list, h("p", {}, baseline.words));
+    place.replaceChildren(h("summary", {}, `Alerts: ${this.#summary()}.`), list, h("p", {}, ...marked(baseline.words)));
     place.open = open;
   }
 
@@ -66,13 +73,13 @@ export class Alerts {
   }
 }
 
-function row({ name, title, state, since, sentence }) {
+function row({ name, title, state, severity, since, sentence }) {
   const firing = state === "firing";
-  return h(`li.${state}`, { "data-alert": name },
-    firing ? icon("warn") : h("i.ring", { "aria-hidden": "true" }),
+  return h(`li.${state}.${severity}`, { "data-alert": name },
+    firing ? icon(severity === "critical" ? "critical" : "warn") : h("i.ring", { "aria-hidden": "true" }),
     h("div", {},
-      h("b", {}, title), h("small", {}, `${firing ? "since" : "watched since"} ${timeOf(new Date(since * 1_000))}`),
-      h("p", {}, unbroken(sentence))));
+      h("b", {}, firing ? `${SEVERITIES[severity] ?? severity}: ${title}` : title), h("small", {}, `${firing ? "since" : "watched since"} ${timeOf(new Date(since * 1_000))}`),
+      h("p", {}, ...marked(unbroken(sentence)))));
 }
 
 function timeOf(date) {

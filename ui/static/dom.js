@@ -22,6 +22,7 @@ const PATHS = {
   close: "M3.8 3.8l8.4 8.4M12.2 3.8l-8.4 8.4",
   play: "M5 3.4l7 4.6-7 4.6z",
   warn: "M8 2.4l6 10.8H2zM8 6.4v3.2M8 11.2v.4",
+  critical: "M5.4 1.8h5.2l3.6 3.6v5.2l-3.6 3.6H5.4l-3.6-3.6V5.4zM8 4.8v3.8M8 11v.4",
 };
 
 /** An element: h("p.note", {title}, "text", child). Functions among the properties become listeners (onclick …). */
@@ -60,6 +61,11 @@ export function iconButton(name, label, onclick, properties = {}) {
 
 export function byId(id) {
   return document.getElementById(id);
+}
+
+/** The pieces of a server's sentence, what stands in `backticks` as code; for `h` and `append`. */
+export function sentence(text) {
+  return (text ?? "").split(/`([^`]+)`/).map((piece, index) => (index % 2 ? h("code", {}, piece) : piece)).filter(Boolean);
 }
 
 /** Put children in place of what is there, without touching the DOM when `key` is unchanged. */
