@@ -55,7 +55,8 @@ def load_profile_of(usage: Usage):
 
     if len(usage.question_tokens) < LEAST_QUESTIONS or not usage.reply_tokens:
         raise PagedChatError(
-            f"There are {len(usage.question_tokens)} questions and {len(usage.reply_tokens)} replies in your chats; a "
+            f"Your chats have {counted(len(usage.question_tokens), 'question')} and "
+            f"{counted(len(usage.reply_tokens), 'reply', 'replies')}; a "
             f"load profile needs at least {LEAST_QUESTIONS} questions with replies."
         )
     return LoadProfile(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from ..terminal import counted
 from .bench_run import against, side_by_side, warm_up
 from .figures import median, percentile
 from .http_load import Answer, Ask, LoadClient
@@ -31,7 +32,7 @@ async def run_decode(clients: Sequence[LoadClient], spec: DecodeSpec, result: Be
     per_word = await warm_up(clients)
     for context in spec.contexts:
         for chats in spec.chats:
-            shown.phase(f"{chats} chats at {context:,} tokens", spec.repeats * len(clients))
+            shown.phase(f"{counted(chats, 'chat')} at {context:,} tokens", spec.repeats * len(clients))
             random = Random(f"{spec.seed} {context} {chats}")
             prompts = [sentence_text(random, round(context / per_word)) for _ in range(chats)]
             for client in clients:  # prompts are computed once; what is measured is writing

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..options import AsJson, ModelsDir
-from ..terminal import say
+from ..terminal import counted, say
 from .options import Output, default_model, keep
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def regress(
     passed = all(outcome.passed for outcome in outcomes)
     found = {"passed": passed, "cases": len(cases), "combinations": [one.to_dict() for one in outcomes]}
     wrong = sum(not outcome.passed for outcome in outcomes)
-    result.verdict = (
-        f"{len(outcomes)} combinations of {len(cases)} chats: {'all right' if passed else f'{wrong} wrong'}"
-    )
+    tried = f"{counted(len(outcomes), 'combination')} of {counted(len(cases), 'chat')}"
+    result.verdict = f"{tried}: {'all right' if passed else f'{wrong} wrong'}"
     print(json.dumps(found, indent=2, ensure_ascii=False) if as_json else result.verdict)
     result.figures, result.passed = found, passed
     result.tables.append(outcome_table(outcomes))

@@ -168,6 +168,29 @@ def test_config_diff_names_what_differs_between_a_result_and_the_configuration_i
     assert snapshot_differences(then, then) == []
 
 
+def test_a_server_that_runs_tells_its_settings_and_current_means_them(start_app, tmp_path):
+    app = start_app("--profile", "low-memory", scripted=True)
+    told = app.get_json("/api/config")[1]["settings"]
+    assert (told["profile"], told["max_num_seqs"]) == ("low-memory", 4)
+
+    found = snapshot_named("current", {"data_dir": tmp_path / "data"})
+
+    assert found["settings"] == told and found["engine"]
+    usual = {row["name"] for row in snapshot_differences(snapshot_named("default", {}), found)}
+    assert "settings.profile" in usual and "settings.port" not in usual
+
+
+def test_config_show_writes_sizes_for_people_and_offers_the_way_back_where_it_helps(tmp_path):
+    known_good(tmp_path)
+    data = ("--data-dir", str(tmp_path))
+    assert "kv_cache_memory          256 MiB" in pagedchat("config", "show", *data, "--profile", "low-memory").stdout
+    typed = pagedchat("config", "show", *data, "--profile", "lowmem").stderr
+    assert "no profile 'lowmem'" in typed and "rollback" not in typed, "going back does not help against a flag"
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text("colour = 'red'")
+    assert "'colour'" in (told := pagedchat("config", "show", *data).stderr) and "`pagedchat rollback` returns" in told
+
+
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [

@@ -142,6 +142,12 @@ def test_a_context_longer_than_the_models_is_told(data_dir, asked, told):
         assert all(number in sentence for number in told)
 
 
+def test_a_context_longer_than_the_pool_is_told_as_the_pool(data_dir):
+    settings = load_settings({"data_dir": data_dir, "max_model_len": 999_999})[0]
+    (sentence,) = settings.warnings({"max_model_len": 8192, "num_blocks": 182, "block_size": 16})
+    assert sentence.endswith("(8,192 tokens), and its KV cache holds 2,912; chats may have 2,912 tokens.")
+
+
 @pytest.mark.parametrize("name", ["num_blocks", "max_num_seqs", "kv_cache_memory"])
 def test_a_number_that_no_machine_counts_to_is_refused_with_its_flag(data_dir, name):
     settings, _ = load_settings({"data_dir": data_dir, name: 10**20})
