@@ -115,9 +115,17 @@ def test_a_failing_step_ends_what_ran_with_a_sentence_and_the_engine_goes_on() -
     async def test(client: EngineClient) -> None:
         states: list[str] = []
         client.watch_status(lambda status: states.append(status.state))
-        (_, broken), (_, beside) = await asyncio.gather(
-            answer(client, asked("raise")), answer(client, asked("beside " * 100))
-        )
+        beside: list[RequestOutput] = []
+
+        async def follow() -> None:
+            async for item in client.generate(asked("beside " * 5000)):
+                if isinstance(item, RequestOutput):
+                    beside.append(item)
+
+        following = asyncio.create_task(follow())
+        await until(lambda: bool(beside))
+        _, broken = await answer(client, asked("raise"))
+        await following
         assert [broken[-1].finish_reason, beside[-1].finish_reason] == ["error", "error"]
         assert broken[-1].error is not None
         assert "secret" not in broken[-1].error

@@ -59,16 +59,18 @@ def test_the_same_bits_whatever_runs_beside_and_however_the_prompt_is_cut(kernel
         monkeypatch.setattr(
             runner_module, "choose_kernels", lambda device, dtype, threads: ReferenceKernels(device, dtype)
         )
-    prompt = PROMPT if kernels == "plain torch" else LONG
+    is_plain = kernels == "plain torch"  # which takes its time: less of everything
+    prompt, others = (PROMPT, OTHERS[::2]) if is_plain else (LONG, OTHERS)
     expected = reply(engine_over(True), [], prompt)
     assert len(expected) == 12
-    for settings in ({}, {"max_num_batched_tokens": 7, "max_num_seqs": 6}, {"max_num_batched_tokens": 33}):
+    chunks = ({}, {"max_num_batched_tokens": 7, "max_num_seqs": 6}, {"max_num_batched_tokens": 33})
+    for settings in chunks[:2] if is_plain else chunks:
         engine = engine_over(True, **settings)
-        assert reply(engine, OTHERS, prompt) == expected
+        assert reply(engine, others, prompt) == expected
         assert reply(engine, [], prompt) == expected, "and when all but one token is found"
         assert engine.stats()["cached_tokens"] >= len(prompt) - 1
         engine = engine_over(True, **settings)
-        assert reply(engine, [prompt[:19] + OTHERS[0]], prompt) == expected, "and when another brought a part of it"
+        assert reply(engine, [prompt[:19] + others[0]], prompt) == expected, "and when another brought a part of it"
 
 
 def test_without_it_rounding_depends_on_the_chunks():
