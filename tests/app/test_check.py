@@ -25,7 +25,12 @@ from pagedchat.app.settings import Configuration, load_configuration
 from pagedchat.app.watch.baseline import baseline_key, save_bench_baseline
 from support.command import pagedchat
 
-NOW = datetime.now(UTC)
+
+def now() -> datetime:
+    """This moment in UTC."""
+    return datetime.now(UTC)
+
+
 INFO = {
     "model": "tiny",
     "fingerprint": "f1",
@@ -75,7 +80,7 @@ def serve_result(configuration: Configuration, **changes: dict[str, Any]) -> dic
         "configuration": configuration_snapshot(configuration.settings, INFO),
         "parameters": {"load": {"name": "mine"}, "slo": {"ttft": 1000.0}},
         "figures": {"phases": phases, "all": [phase("all", **changes.get("all", {}))]},
-        "started": (NOW - timedelta(hours=3)).isoformat(timespec="seconds"),
+        "started": (now() - timedelta(hours=3)).isoformat(timespec="seconds"),
     }
 
 
@@ -86,7 +91,7 @@ def doctor_result(configuration: Configuration, **figures: Any) -> dict[str, Any
         "folders": [{"path": "/data", "writable": True, "free": 50 << 30}],
     }
     snapshot = configuration_snapshot(configuration.settings, INFO)
-    started = NOW.isoformat(timespec="seconds")
+    started = now().isoformat(timespec="seconds")
     return {"name": "doctor", "configuration": snapshot, "figures": {**found, **figures}, "started": started}
 
 
@@ -96,7 +101,7 @@ def regress_result(configuration: Configuration, *passed: bool) -> dict[str, Any
         "name": "regress",
         "configuration": configuration_snapshot(configuration.settings, INFO),
         "figures": {"passed": all(passed), "combinations": [{"passed": one} for one in passed]},
-        "started": NOW.isoformat(timespec="seconds"),
+        "started": now().isoformat(timespec="seconds"),
     }
 
 
@@ -114,7 +119,7 @@ def keep_everything(configuration: Configuration) -> None:
     keep(configuration, doctor_result(configuration))
     keep(configuration, regress_result(configuration, True, True))
     store = KnownGoodStore(configuration.folders.state)
-    store.save(KnownGood(configuration.kept(), None, None, NOW.isoformat(timespec="seconds")))
+    store.save(KnownGood(configuration.kept(), None, None, now().isoformat(timespec="seconds")))
     configuration.folders.logs.mkdir(parents=True, exist_ok=True)
     (configuration.folders.logs / "pagedchat.log").write_text("x")
     save_bench_baseline(configuration.folders, baseline_key(INFO, configuration.settings), 0.4, 0.02, 0.5)
