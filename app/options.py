@@ -20,9 +20,5 @@ def serve_flags(context: typer.Context) -> dict[str, Any]:
     Raises:
         typer.BadParameter (or another usage error): as serve itself would.
     """
-    import typer.main
-
-    from .commands import cli
-
-    serve = typer.main.get_command(cli).commands["serve"]  # type: ignore[attr-defined]
+    serve = context.find_root().command.commands["serve"]  # type: ignore[attr-defined]
     return dict(serve.make_context(context.info_name or "", list(context.args)).params)

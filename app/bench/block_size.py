@@ -13,9 +13,9 @@ from ...engine.errors import ConfigError
 from .allocators import Paged
 from .cells import PAGED, bench_configuration, engine_for
 from .figures import percentile
+from .no_model import NoTokenizer
 from .replay import Arrival, Replay, SimulatedModel, VirtualClock, replay
 from .report import BenchResult, Plot, Table
-from .scheduling import NoTokenizer
 from .step_cost import STATED, StepCost, random_ids
 from .traces import Lengths, chat_load
 

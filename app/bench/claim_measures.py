@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from .cells import CACHED, CONTIGUOUS, PAGED, Way, engine_for
 from .figures import percentile
 from .models import DEFAULT_MODE
+from .no_model import NoTokenizer
 from .replay import Arrival, Replay, SimulatedModel, VirtualClock, replay
-from .scheduling import NoTokenizer
 from .step_cost import STATED, random_ids
 from .traces import Lengths, chat_load
 
@@ -134,7 +134,7 @@ def cached_prefix_figures(
 def sample_blocks(prompt: int = 512, reply: int = 64, samples: int = 8, block_size: int = 16) -> dict[str, int]:
     """Blocks of several samples of one prompt, shared as the engine shares them and as if each were alone."""
     from ...engine.sampling_params import SamplingParams
-    from .scheduling import NoModel
+    from .no_model import NoModel
 
     engine = engine_for(
         CACHED,

@@ -11,7 +11,7 @@ import torch
 from ...engine.models.checkpoint import Checkpoint
 from ...engine.models.spec import ModelSpec
 from .models import BenchModel
-from .scheduling import NoTokenizer
+from .no_model import NoTokenizer
 
 
 class RandomCheckpoint(Checkpoint):

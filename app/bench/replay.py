@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...engine.sampling_params import SamplingParams
-from .scheduling import NoModel
+from .no_model import NoModel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,16 +10,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from ...engine.config import EngineConfig
 from ...engine.engine import Engine
 from ...engine.sampling_params import SamplingParams
-from ...engine.types import StepBatch
 from .metrics_cost import noting_us, share_of_step, telling_us
+from .no_model import VOCAB, NoModel, NoTokenizer
 from .step_cost import STATED
 
-VOCAB = 512
 BLOCK_SIZE = 16
 SYSTEM_TOKENS = 40
 GOAL_STEP_US = 300.0
@@ -74,44 +71,6 @@ class SchedulingReport:
         """All figures and the verdict."""
         shares = {"metrics_share": self.metrics_share, "metrics_share_of_model": self.metrics_share_of_model}
         return {**asdict(self), **shares, "passed": self.passed}
-
-
-class NoModel:
-    """A runner that computes nothing and always prefers the same token."""
-
-    max_model_len = 1 << 20
-    vocab_size = VOCAB
-    windows = (None,)
-
-    def execute(self, batch: StepBatch) -> np.ndarray:
-        """See `ModelRunner.execute`."""
-        logits = np.zeros((len(batch.sample_rows), VOCAB), np.float32)
-        logits[:, 7] = 1
-        return logits
-
-    def describe(self) -> dict[str, Any]:
-        """See `ModelRunner.describe`."""
-        return {}
-
-
-class NoTokenizer:
-    """Token ids that stand for nothing."""
-
-    num_tokens = VOCAB
-    end_ids: frozenset[int] = frozenset()
-    special_ids: frozenset[int] = frozenset()
-    hidden_ids: frozenset[int] = frozenset()
-    bos_id = None
-    strips_leading_space = False
-    warnings: tuple[str, ...] = ()
-
-    def decode(self, ids: Any, *, skip_special: bool = True) -> str:
-        """No text."""
-        return ""
-
-    def token_bytes(self, token: int) -> bytes:
-        """No bytes."""
-        return b""
 
 
 def run_scheduling(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ...engine.sampling_params import SamplingParams
 from .cells import CACHED, engine_for
-from .scheduling import NoModel, NoTokenizer
+from .no_model import NoModel, NoTokenizer
 from .step_cost import random_ids
 
 
