@@ -118,7 +118,7 @@ def test_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> Non
     assert chat.page.evaluate("window.hit ?? null") is None
 
 
-@pytest.mark.parametrize("text", NASTY[:5])
+@pytest.mark.parametrize("text", [" ".join(NASTY[:2]), " ".join(NASTY[2:5])])
 def test_a_title_and_a_system_prompt_with_markup_run_nowhere(
     text: str, context: BrowserContext, chat: PageDriver, server: PageServer, open_page: Callable[..., PageDriver]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-import tracemalloc
+import sys
 from collections import deque
 
 from pagedchat.engine import computed_before, waiting
@@ -36,13 +36,11 @@ def test_two_thousand_requests_leave_memory_as_it_was(monkeypatch):
             engine.drain_events()
             engine.runner.rows.clear()  # type: ignore[attr-defined]
 
-    tracemalloc.start()
     serve(300, 0)
     gc.collect()
-    before = tracemalloc.get_traced_memory()[0]
+    before = sys.getallocatedblocks()
     serve(2000, 300)
     gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    assert grown < 60_000, f"{grown / 2000:.0f} bytes a request stay"
+    grown = sys.getallocatedblocks() - before
+    assert grown < 1000, f"{grown / 2000:.1f} objects a request stay"
     assert not engine._replies and not engine._samples and not engine.kv._tails

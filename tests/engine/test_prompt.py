@@ -9,7 +9,7 @@ import pytest
 
 from pagedchat.engine.chat_template import ChatTemplate, ChatTemplateError
 from pagedchat.engine.models.checkpoint import open_checkpoint
-from pagedchat.engine.prompt import PromptBuilder, PromptMessage, load_prompt_builder
+from pagedchat.engine.prompt import BuiltPrompt, PromptBuilder, PromptMessage, load_prompt_builder
 from pagedchat.engine.tokenizer import Tokenizer, load_tokenizer
 from support import chat_templates
 from support.chat_templates import ALL, CHATML, CHATML_WITH_DEFAULT, GEMMA, LLAMA3, ZEPHYR
@@ -33,9 +33,8 @@ def test_first_renders_equal_those_of_transformers(kind: str, name: str) -> None
     builder = builder_of(ALL[name], KINDS[kind])
     tokenizer = builder._tokenizer
     oracle = transformers_tokenizer(tokenizer)
-    for _ in range(40):
-        turns = random_chat(source)
-        ask = source.random() < 0.6
+
+    def both(turns: list[tuple[str, str]], ask: bool) -> tuple[list[int], BuiltPrompt]:
         expected = oracle.apply_chat_template(
             [{"role": role, "content": content} for role, content in turns],
             sanitize_control_tokens=True,
@@ -44,7 +43,13 @@ def test_first_renders_equal_those_of_transformers(kind: str, name: str) -> None
         )
         if tokenizer.add_bos and expected[:1] != [tokenizer.bos_id]:
             expected = [tokenizer.bos_id, *expected]
-        built = builder.build(chat(*turns), ask)
+        return expected, builder.build(chat(*turns), ask)
+
+    for _ in range(40):
+        turns, ask = random_chat(source), source.random() < 0.6
+        expected, built = both(turns, ask)
+        if built.token_ids != expected:  # the minute may have turned between the two, where the template writes it
+            expected, built = both(turns, ask)
         assert built.token_ids == expected
         assert parts_of(built) == expected
         assert built.first_difference is None and built.note is None
