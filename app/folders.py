@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -98,6 +99,25 @@ def can_write(folder: Path) -> bool:
     except PagedChatError:
         return False
     return True
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file so that, whatever happens, it is there as it was or as it shall be.
+
+    Raises:
+        OSError: when it cannot be written; what was there stays, and nothing else is left.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
 def reason_of(error: OSError) -> str:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from .cells import CACHED, FOUR_WAYS, Way, bench_configuration, engine_for
 from .figures import percentile
 from .no_model import NoTokenizer
-from .replay import Replay, SimulatedModel, VirtualClock, replay
+from .replay import Replay, VirtualClock, replay
 from .report import BenchResult, Plot, Table, thinned
-from .step_cost import STATED, StepCost, measure_cost
+from .step_cost import STATED, SimulatedModel, StepCost, measure_cost
 from .traces import Lengths, chat_load
 
 if TYPE_CHECKING:

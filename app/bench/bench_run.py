@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ...engine.errors import PagedChatError
 from ..operate.snapshot import configuration_snapshot
 from .figures import ratio
-from .http_load import LoadClient
-from .options import Shown, default_model, named_model
+from .http_load import LoadClient, clients_for
+from .options import Shown, chosen_model
 from .report import BenchResult, Cell, Table, warn_if_busy
 from .target import Target, our_server, peer_server
 
@@ -78,9 +79,7 @@ def running(setup: Setup, shown: Shown, sides: Sequence[Side] = (Side(),)) -> It
         PagedChatError: one of them does not come up.
     """
     settings = setup.settings()
-    path = default_model(settings.models_dir) if settings.model == "default" else None
-    if path is None:
-        path = named_model(settings.model, settings.models_dir)
+    path = chosen_model("" if settings.model == "default" else settings.model, settings.models_dir)
     in_force = settings.model_dump(mode="json", exclude_defaults=True, exclude=NOT_FOR_BENCHES)
     with ExitStack() as stack:
         targets = []
@@ -113,6 +112,35 @@ def new_result(name: str, setup: Setup, targets: Sequence[Target], **parameters:
     peers = [{"name": one.name, "url": one.url, "model": one.model} for one in targets if not one.ours]
     asked = {"flags": setup.all_flags(), "peers": peers, **parameters}
     return BenchResult(name, configuration, parameters=asked)
+
+
+def run_load(
+    name: str,
+    run: Callable[[Sequence[LoadClient], BenchResult], Awaitable[None]],
+    setup: Setup,
+    shown: Shown,
+    sides: Sequence[Side] = (Side(),),
+    **parameters: Any,
+) -> tuple[BenchResult, list[Target]]:
+    """Start the servers, let ``run`` put its figures into the result, end the servers.
+
+    Returns:
+        The result with what failed and what could not be measured, and the targets, which have ended.
+
+    Raises:
+        PagedChatError: a server does not come up or cannot answer.
+    """
+    with running(setup, shown, sides) as targets:
+        result = new_result(name, setup, targets, **parameters)
+
+        async def measure() -> None:
+            async with clients_for(targets) as clients:
+                await run(clients, result)
+                close_result(result, clients)
+
+        asyncio.run(measure())
+        shown.phase("Ending the servers")
+    return result, targets
 
 
 async def warm_up(clients: Sequence[LoadClient]) -> float:

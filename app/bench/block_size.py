@@ -14,9 +14,9 @@ from .allocators import Paged
 from .cells import PAGED, bench_configuration, engine_for
 from .figures import percentile
 from .no_model import NoTokenizer
-from .replay import Arrival, Replay, SimulatedModel, VirtualClock, replay
+from .replay import Arrival, Replay, VirtualClock, replay
 from .report import BenchResult, Plot, Table
-from .step_cost import STATED, StepCost, random_ids
+from .step_cost import STATED, SimulatedModel, StepCost, random_ids
 from .traces import Lengths, chat_load
 
 if TYPE_CHECKING:

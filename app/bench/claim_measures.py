@@ -13,8 +13,8 @@ from .cells import CACHED, CONTIGUOUS, PAGED, Way, engine_for
 from .figures import percentile
 from .models import DEFAULT_MODE
 from .no_model import NoTokenizer
-from .replay import Arrival, Replay, SimulatedModel, VirtualClock, replay
-from .step_cost import STATED, random_ids
+from .replay import Arrival, Replay, VirtualClock, replay
+from .step_cost import STATED, SimulatedModel, random_ids
 from .traces import Lengths, chat_load
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...engine.errors import ConfigError
+from ..terminal import counted
 
 SHARES = (50, 95, 99)
 SLO_NAMES = ("ttft", "itl", "tpot", "e2e")
@@ -167,13 +168,9 @@ def paging_worth(facts: PagingFacts) -> str:
     held = f"its peak held {facts.held_tokens:,} KV slots where reserving {facts.longest:,} for each request takes "
     held += f"{facts.reserved_tokens:,} ({share:.0%} waste avoided"
     held += ", which this pool could hold)" if fits else f", more than the pool's {facts.pool_tokens:,})"
-    turned = "no preemption" if not facts.preemptions else _counted(facts.preemptions, "preemption")
+    turned = "no preemption" if not facts.preemptions else counted(facts.preemptions, "preemption")
     return (
         f"Paging is worth {worth} for this load: {reuse:.0%} of its prompt tokens ({facts.cached_tokens:,} of "
         f"{facts.prompt_tokens:,}) were shared or cached and not computed again; {held}; "
         f"{facts.mean_running:.1f} requests ran at once, with {turned}."
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

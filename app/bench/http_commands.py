@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -114,19 +113,10 @@ def run_bench(name: str, run: Run, spec: Any, setup: Setup, as_json: bool, outpu
     """Start the servers, run the bench, end them, and tell its result."""
     from dataclasses import asdict
 
-    from .bench_run import close_result, interruptible, new_result, running
-    from .http_load import clients_for
+    from .bench_run import interruptible, run_load
 
-    with interruptible(), progress() as shown, running(setup, shown) as targets:
-        result = new_result(name, setup, targets, **asdict(spec))
-
-        async def measure() -> None:
-            async with clients_for(targets) as clients:
-                await run(clients, spec, result, shown)
-                close_result(result, clients)
-
-        asyncio.run(measure())
-        shown.phase("Ending the servers")
+    with interruptible(), progress() as shown:
+        result, _ = run_load(name, lambda clients, into: run(clients, spec, into, shown), setup, shown, **asdict(spec))
     finish(result, as_json, output)
 
 

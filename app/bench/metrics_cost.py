@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from ...engine import wire
 from ...engine.worker_loop import METRICS_EVERY_S
@@ -23,7 +23,7 @@ def noting_us(engine: Engine, block_size: int) -> float:
     running = engine.scheduler.running
     fresh = list(range(max(1, len(running) // block_size)))
 
-    def note() -> None:
+    def note(_: int) -> None:
         now, gaps = clock(), []
         for request in running:
             gaps.append(now - request.last_token_at)  # one by one, as the engine does it
@@ -34,14 +34,14 @@ def noting_us(engine: Engine, block_size: int) -> float:
             history.note_allocated([block])
 
     allocated = history.allocated
-    took = _median_us(note)
+    took = median_us(note)
     history.allocated = allocated
     return took
 
 
 def telling_us(engine: Engine) -> float:
     """Microseconds of telling all metrics to the parent process, once in `METRICS_EVERY_S`."""
-    return _median_us(lambda: wire.encode({"type": "metrics", "metrics": engine.metrics()}))
+    return median_us(lambda _: wire.encode({"type": "metrics", "metrics": engine.metrics()}))
 
 
 def share_of_step(noting: float, telling: float, step_s: float) -> float:
@@ -49,10 +49,11 @@ def share_of_step(noting: float, telling: float, step_s: float) -> float:
     return noting / 1e6 / step_s + telling / 1e6 / METRICS_EVERY_S
 
 
-def _median_us(work: Callable[[], object]) -> float:
+def median_us(work: Callable[[Any], object], arguments: Iterable[Any] = range(TRIES)) -> float:
+    """Microseconds of ``work`` with one of ``arguments``, the median of all."""
     times = []
-    for _ in range(TRIES):
+    for argument in arguments:
         began = time.perf_counter()
-        work()
+        work(argument)
         times.append(time.perf_counter() - began)
     return statistics.median(times) * 1e6

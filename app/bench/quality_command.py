@@ -10,7 +10,7 @@ import typer
 
 from ..options import AsJson, ModelsDir
 from ..terminal import say
-from .options import Output, default_model, keep, named_model
+from .options import Output, chosen_model, keep
 
 if TYPE_CHECKING:
     from .quality import QualityReport
@@ -33,7 +33,7 @@ def quality(
     from .transformers_peer import cache_flip_rate
 
     asked = {"passages": passages, "model": model or "default"}
-    loaded = BenchModel.open(named_model(model, models_dir) if model else default_model(models_dir))
+    loaded = BenchModel.open(chosen_model(model, models_dir))
     result = BenchResult("quality", bench_configuration(loaded.checkpoint), asked)
     report = run_quality(
         loaded,

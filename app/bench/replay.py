@@ -9,16 +9,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...engine.sampling_params import SamplingParams
-from .no_model import NoModel
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ...engine.engine import Engine
     from ...engine.kv_cache_manager import KVCacheManager
     from ...engine.request import Request
-    from ...engine.types import RequestOutput, StepBatch
-    from .step_cost import StepCost
+    from ...engine.types import RequestOutput
 
 
 class VirtualClock:
@@ -33,18 +29,6 @@ class VirtualClock:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
-
-
-class SimulatedModel(NoModel):
-    """A model that computes nothing and takes the time that a step would cost."""
-
-    def __init__(self, cost: StepCost, clock: VirtualClock) -> None:
-        self._cost, self._clock = cost, clock
-
-    def execute(self, batch: StepBatch) -> np.ndarray:
-        """See `ModelRunner.execute`."""
-        self._clock.advance(self._cost.seconds(len(batch.token_ids), int(batch.attention.seq_lens.sum())))
-        return super().execute(batch)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ import random
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...engine.config import EngineConfig
 from ...engine.engine import Engine
 from ...engine.sampling_params import SamplingParams
-from .metrics_cost import noting_us, share_of_step, telling_us
+from .metrics_cost import median_us, noting_us, share_of_step, telling_us
 from .no_model import VOCAB, NoModel, NoTokenizer
 from .step_cost import STATED
 
@@ -89,7 +88,7 @@ def run_scheduling(
     system = _tokens(rng, SYSTEM_TOKENS)
     bytes_a_request = _fill(crowd, system, chats, rng)
     queries = [[*system, *_tokens(rng, 60)] for _ in range(500)]
-    lookup = _median_us(lambda query: crowd.kv.match(query, "", len(query) - 1), queries)
+    lookup = median_us(lambda query: crowd.kv.match(query, "", len(query) - 1), queries)
     fork = _fork_us(busy, steps)
     return SchedulingReport(
         running, num_blocks, chats, schedule, pool, batch, lookup, fork, bytes_a_request, noting, telling
@@ -177,13 +176,4 @@ def _fork_us(engine: Engine, times: int) -> float:
         engine.kv.fork(source, target)
         engine.kv.free(target)
 
-    return _median_us(fork, list(range(times)))
-
-
-def _median_us(work: Callable[[Any], object], arguments: list[Any]) -> float:
-    times = []
-    for argument in arguments:
-        began = time.perf_counter()
-        work(argument)
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e6
+    return median_us(fork, list(range(times)))

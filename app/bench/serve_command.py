@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from .options import ModelName, Output, Peer, Seed, ServeFlags, finish, progress
 
 if TYPE_CHECKING:
     from .bench_run import Setup
+    from .http_load import LoadClient
     from .loads import LoadProfile
     from .options import Shown
     from .report import BenchResult
@@ -74,20 +75,15 @@ def _run(
 
 
 def _run_interfere(spec: ServeSpec, setup: Setup, shown: Shown) -> BenchResult:
-    from .bench_run import close_result, new_result, running
-    from .http_load import clients_for
+    from .bench_run import run_load
     from .interfere import InterfereSpec, run_interfere
 
-    with running(setup, shown) as targets:
-        result = new_result("serve-interfere", setup, targets, seed=spec.seed)
+    asked = InterfereSpec(seconds=spec.duration, seed=spec.seed)
 
-        async def measure() -> None:
-            async with clients_for(targets) as clients:
-                await run_interfere(clients, InterfereSpec(seconds=spec.duration, seed=spec.seed), result, shown)
-                close_result(result, clients)
+    async def run(clients: Sequence[LoadClient], result: BenchResult) -> None:
+        await run_interfere(clients, asked, result, shown)
 
-        asyncio.run(measure())
-    return result
+    return run_load("serve-interfere", run, setup, shown, seed=spec.seed)[0]
 
 
 def _check(compare: str, sweep: str, interfere: bool, save_baseline: bool, peer: str) -> None:
@@ -123,7 +119,8 @@ def chosen_profile(load: str) -> LoadProfile:
 def keep_baseline(result: BenchResult, info: dict[str, Any], setup: Setup) -> None:
     """Make P95s and hit rate of our server's steady phase what alerts compare with; nothing if requests failed."""
     from ..settings import load_settings
-    from ..watch.baseline import baseline_key, save_bench_baseline
+    from ..watch.baseline import baseline_key
+    from ..watch.baseline_file import save_bench_baseline
     from .report import is_busy
 
     found = next(one for one in result.figures["phases"] if one["phase"] == "steady")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...engine.errors import ConfigError
-from .bench_run import Setup, Side, close_result, new_result, running, warm_up
+from .bench_run import Setup, Side, close_result, new_result, run_load, running, warm_up
 from .figures import disagreement, knee, paging_worth
 from .http_load import LoadClient, clients_for
 from .loads import Load, LoadProfile
@@ -59,21 +59,16 @@ def bench_phases(
     Args:
         keep: gets the result and what our server's engine said of itself.
     """
-    sides = COMPARISONS[compare] if compare else (Side(),)
-    with running(setup, shown, sides) as targets:
-        name = "serve-compare" if compare else "serve"
-        result = new_result(name, setup, targets, **spec.parameters(compare=compare))
 
-        async def measure() -> None:
-            async with clients_for(targets) as clients:
-                load = await _load(clients, spec)
-                _tell(result, await run_phases(clients, load, spec.duration, shown), targets, spec)
-                close_result(result, clients)
+    async def run(clients: Sequence[LoadClient], result: BenchResult) -> None:
+        load = await _load(clients, spec)
+        targets = [client.target for client in clients]
+        _tell(result, await run_phases(clients, load, spec.duration, shown), targets, spec)
 
-        asyncio.run(measure())
-        if keep is not None:
-            keep(result, targets[0].info)
-        shown.phase("Ending the servers")
+    name, sides = ("serve-compare", COMPARISONS[compare]) if compare else ("serve", (Side(),))
+    result, targets = run_load(name, run, setup, shown, sides, **spec.parameters(compare=compare))
+    if keep is not None:
+        keep(result, targets[0].info)
     return result
 
 

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .no_model import NoModel
+from .replay import Arrival, VirtualClock, replay
+
 if TYPE_CHECKING:
     from ...engine.types import StepBatch
     from .models import BenchModel
@@ -51,6 +54,18 @@ STATED = StepCost(0.0065, 0.00055, 4.0e-7)
 """The default model on two cores, in round numbers; for when nothing is measured."""
 
 
+class SimulatedModel(NoModel):
+    """A model that computes nothing and takes the time that a step would cost."""
+
+    def __init__(self, cost: StepCost, clock: VirtualClock) -> None:
+        self._cost, self._clock = cost, clock
+
+    def execute(self, batch: StepBatch) -> np.ndarray:
+        """See `ModelRunner.execute`."""
+        self._clock.advance(self._cost.seconds(len(batch.token_ids), int(batch.attention.seq_lens.sum())))
+        return super().execute(batch)
+
+
 class TimedRunner:
     """A runner that notes (rows, slots, seconds) of its steps; otherwise the one it wraps."""
 
@@ -73,7 +88,6 @@ def measure_cost(model: BenchModel) -> StepCost:
     """Fit the cost to a few loads on the real model, some seconds of work."""
     from .cells import PAGED, engine_for
     from .models import DEFAULT_MODE
-    from .replay import Arrival, replay
 
     rng, steps = random.Random(0), []
     most = max(requests * (prompt + DECODED + 16) for requests, prompt in FITTED)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ...engine.errors import PagedChatError
-from ..folders import reason_of
+from ..folders import reason_of, write_whole
 
 RECORD = "known_good.json"
 ROLLBACK = "rollback.json"
@@ -142,7 +142,7 @@ class KnownGoodStore:
             record = replace(record, model=before.model)  # it ran on the links
         elif record.model is not None:
             record = replace(record, model=self._keep(record.model))
-        _write(self.path, asdict(record))
+        write_whole(self.path, _json(asdict(record)))
         return record
 
     def rollback(self) -> Rollback | None:
@@ -161,7 +161,7 @@ class KnownGoodStore:
         """
         rollback = Rollback(self.require(), utc_now(), config_digest(config_file))
         try:
-            _write(self._state / ROLLBACK, asdict(rollback))
+            write_whole(self._state / ROLLBACK, _json(asdict(rollback)))
         except OSError as error:
             raise PagedChatError(
                 f"The rollback cannot be noted in {self._state} ({reason_of(error)}); make room or make it yours."
@@ -284,16 +284,5 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write(path: Path, values: dict[str, Any]) -> None:
-    """Write all of it or nothing."""
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(values, file, indent=1, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, indent=1, ensure_ascii=False)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate
-from math import inf, isfinite
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..terminal import counted
 from .promql import bucket_quantile
 
 if TYPE_CHECKING:
-    from ..folders import Folders
     from ..settings import Settings
 
 DAYS = 7
@@ -196,42 +195,6 @@ def baseline_of(record: Record | None, today: date) -> Baseline:
         f"No baseline yet: the seven days before {today} have {week.replies('ttft'):,} replies with "
         f"{record.key.words}, and {LEAST_REPLIES} are needed; `pagedchat bench serve --save-baseline` makes one now."
     )
-
-
-def save_bench_baseline(
-    folders: Folders,
-    key: BaselineKey,
-    ttft_p95_s: float | None,
-    tpot_p95_s: float | None,
-    hit_rate: float | None,
-    today: date | None = None,
-    replies: int | None = None,
-    busy: bool = False,
-) -> BenchFigures:
-    """Keep what a bench run measured as the baseline of its model and configuration (see `baseline_key`).
-
-    Args:
-        ttft_p95_s, tpot_p95_s: P95 of the time to first token and of the time for each further one, in seconds.
-        hit_rate: share of prompt tokens that came from the cache, 0 to 1.
-        replies, busy: see `BenchFigures`.
-
-    Returns:
-        What is kept.
-
-    Raises:
-        PagedChatError: if it cannot be written.
-    """
-    from .baseline_file import BaselineFile
-
-    today = today or utc_today()
-    measured = [None if value is None or not isfinite(value) else value for value in (ttft_p95_s, tpot_p95_s, hit_rate)]
-    figures = BenchFigures(*measured, saved=today, replies=replies, busy=busy)
-
-    def change(records: dict[str, Record]) -> None:
-        records.setdefault(key.id, Record(key)).bench = figures
-
-    BaselineFile(folders.state).update(change, today)
-    return figures
 
 
 def utc_today() -> date:

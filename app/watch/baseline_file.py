@@ -14,14 +14,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from ...engine.errors import PagedChatError
-from ..folders import reason_of
-from .baseline import BaselineKey, BenchFigures, Day, Record
+from ..folders import Folders, reason_of, write_whole
+from .baseline import BaselineKey, BenchFigures, Day, Record, utc_today
 
 VERSION = 1
 MOST_RECORDS = 32
@@ -84,23 +85,48 @@ class BaselineFile:
             raise PagedChatError(f"{self.path} cannot be written ({reason_of(error)}).") from error
 
     def _write(self, records: Records) -> None:
-        part = self.path.with_suffix(f".{os.getpid()}.part")
-        try:
-            with part.open("w", encoding="utf-8") as file:
-                json.dump({"version": VERSION, "records": {id: _to_json(one) for id, one in records.items()}}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self.path)
-        except OSError:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise
+        kept = {"version": VERSION, "records": {id: _to_json(one) for id, one in records.items()}}
+        write_whole(self.path, json.dumps(kept))
 
     def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_name(self.path.name + ".damaged")
         with suppress(OSError):
             os.replace(self.path, aside)
         log.warning("the baselines in %s cannot be understood (%s) and are kept as %s", self.path, error, aside.name)
+
+
+def save_bench_baseline(
+    folders: Folders,
+    key: BaselineKey,
+    ttft_p95_s: float | None,
+    tpot_p95_s: float | None,
+    hit_rate: float | None,
+    today: date | None = None,
+    replies: int | None = None,
+    busy: bool = False,
+) -> BenchFigures:
+    """Keep what a bench run measured as the baseline of its model and configuration (see `baseline_key`).
+
+    Args:
+        ttft_p95_s, tpot_p95_s: P95 of the time to first token and of the time for each further one, in seconds.
+        hit_rate: share of prompt tokens that came from the cache, 0 to 1.
+        replies, busy: see `BenchFigures`.
+
+    Returns:
+        What is kept.
+
+    Raises:
+        PagedChatError: if it cannot be written.
+    """
+    today = today or utc_today()
+    measured = [None if value is None or not isfinite(value) else value for value in (ttft_p95_s, tpot_p95_s, hit_rate)]
+    figures = BenchFigures(*measured, saved=today, replies=replies, busy=busy)
+
+    def change(records: dict[str, Record]) -> None:
+        records.setdefault(key.id, Record(key)).bench = figures
+
+    BaselineFile(folders.state).update(change, today)
+    return figures
 
 
 def _bounded(records: Records, today: date) -> Records:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,14 +88,9 @@ def _ask_server(folders: Folders) -> dict[str, Any] | None:
 
 
 def _write(output: Path, text: str) -> None:
-    from ..folders import reason_of
+    from ..folders import reason_of, write_whole
 
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, output)
+        write_whole(output, text)
     except OSError as error:
         raise PagedChatError(f"{output} cannot be written ({reason_of(error)}); name another --output.") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)

@@ -15,8 +15,8 @@ import yaml
 
 from pagedchat.app.folders import Folders, find_folders
 from pagedchat.app.settings import Settings
-from pagedchat.app.watch.baseline import baseline_key, save_bench_baseline
-from pagedchat.app.watch.baseline_file import BaselineFile
+from pagedchat.app.watch.baseline import baseline_key
+from pagedchat.app.watch.baseline_file import BaselineFile, save_bench_baseline
 from pagedchat.app.watch.commands import list_alerts, render
 from pagedchat.app.watch.sampler import KEPT_S, AlertWatch
 from pagedchat.engine.errors import EngineError, PagedChatError

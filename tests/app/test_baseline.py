@@ -18,9 +18,8 @@ from pagedchat.app.watch.baseline import (
     BaselineKey,
     baseline_key,
     baseline_of,
-    save_bench_baseline,
 )
-from pagedchat.app.watch.baseline_file import MOST_RECORDS, BaselineFile
+from pagedchat.app.watch.baseline_file import MOST_RECORDS, BaselineFile, save_bench_baseline
 from pagedchat.app.watch.recorder import BaselineRecorder
 from pagedchat.engine.errors import PagedChatError
 from support.watched_engine import WatchedEngine

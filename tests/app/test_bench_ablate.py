@@ -9,8 +9,8 @@ import pytest
 from pagedchat.app.bench.ablate import AblateLoad, full_use, run_ablate, serve_virtually
 from pagedchat.app.bench.cells import CONTIGUOUS, FOUR_WAYS, PAGED, Way, engine_for
 from pagedchat.app.bench.no_model import NoTokenizer
-from pagedchat.app.bench.replay import Arrival, SimulatedModel, VirtualClock, replay
-from pagedchat.app.bench.step_cost import StepCost, fit
+from pagedchat.app.bench.replay import Arrival, VirtualClock, replay
+from pagedchat.app.bench.step_cost import SimulatedModel, StepCost, fit
 from pagedchat.app.bench.traces import Lengths, chat_load
 
 COST = StepCost(0.01, 0.001, 0.0)

@@ -22,7 +22,8 @@ from pagedchat.app.operate.evidence import staleness
 from pagedchat.app.operate.known_good import KnownGood, KnownGoodStore
 from pagedchat.app.operate.snapshot import configuration_snapshot
 from pagedchat.app.settings import Configuration, load_configuration
-from pagedchat.app.watch.baseline import baseline_key, save_bench_baseline
+from pagedchat.app.watch.baseline import baseline_key
+from pagedchat.app.watch.baseline_file import save_bench_baseline
 from support.command import pagedchat
 
 
