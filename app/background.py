@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
+
+from .terminal import say
 
 T = TypeVar("T")
 
@@ -36,8 +39,18 @@ async def in_thread(function: Callable[[], T]) -> T:
     return await future
 
 
-def leave_after(seconds: float, status: int) -> None:
-    """End the process with exit code ``status`` when it has not ended by itself by then."""
-    timer = threading.Timer(seconds, os._exit, args=(status,))
+def leave_after(seconds: float, status: int, last_words: str = "") -> None:
+    """End the process with exit code ``status`` when it has not ended by itself by then.
+
+    Args:
+        last_words: for stderr, when it comes to that.
+    """
+
+    def leave() -> None:
+        if last_words:
+            say(last_words, sys.stderr)
+        os._exit(status)
+
+    timer = threading.Timer(seconds, leave)
     timer.daemon = True
     timer.start()

@@ -209,7 +209,7 @@ class Server:
         page = asyncio.create_task(self._serve_page())
         ends = {asyncio.create_task(stop.wait()), asyncio.create_task(_failure_of(engine)), page}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        leave_after(STOP_S, 0 if stop.is_set() else 1)
+        leave_after(STOP_S, 0 if stop.is_set() else 1, _trouble_of(engine, page))
         await self._engine.cancel(self._starting)
         await self._close(page)
         for task in (engine, page):
@@ -306,6 +306,12 @@ async def _failure_of(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
     if task.cancelled() or task.exception() is None:
         await asyncio.Event().wait()
+
+
+def _trouble_of(*tasks: asyncio.Task[None]) -> str:
+    """What the first of ``tasks`` that failed has to say; empty if none did."""
+    errors = (task.exception() for task in tasks if task.done() and not task.cancelled())
+    return next((f"pagedchat: {error}" for error in errors if error is not None), "")
 
 
 class _WebServer(uvicorn.Server):

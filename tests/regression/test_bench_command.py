@@ -26,7 +26,7 @@ def tiny(made, monkeypatch, tmp_path):
     monkeypatch.setenv("PAGEDCHAT_DATA_DIR", str(tmp_path / "data"))
     few = combinations.exact_combinations()[:2]
     monkeypatch.setattr(regress_command, "default_model", lambda folder: tmp_path)
-    monkeypatch.setattr(quality_command, "default_model", lambda folder: tmp_path)
+    monkeypatch.setattr(quality_command, "chosen_model", lambda name, folder: tmp_path)
     monkeypatch.setattr(models.BenchModel, "open", classmethod(lambda kind, path: model))
     monkeypatch.setattr(regress, "load_cases", lambda: cases)
     monkeypatch.setattr(combinations, "exact_combinations", lambda: few)

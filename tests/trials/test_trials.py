@@ -27,7 +27,7 @@ def quiet(line: str) -> None:
 def test_warm_conversations_say_what_cold_ones_say_and_find_all_that_was_computed(model, share):
     tally = run_trials(Plan("equality", model=model), share * TRIALS, None, quiet)
     assert not tally.failures, tally.failures[0]["error"]
-    assert tally.notes["cached tokens"] > 20 * tally.notes["requests"]
+    assert tally.notes["cached tokens"] > 10 * tally.notes["requests"]
     assert tally.notes.get("close calls", 0) <= 1
 
 
