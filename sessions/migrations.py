@@ -5,7 +5,9 @@
     sessions.head_id ──> messages ──parent_id──> messages ──parent_id──> … root
                              │
                              ├─ generations     how a reply came to be, one row for each run
-                             └─ message_tokens  the ids a message has in a prompt, for each model
+                             ├─ message_tokens  the ids a message has in a prompt, for each model
+                             └─ attachments     files that were sent with it
+    sessions ──> folders, presets, drafts
 
 One truth: a message has one parent, a session has one head. Children, paths and siblings are queries. Every table
 that full-text search may index has an explicit integer key (implicit rowids change in VACUUM).
@@ -134,3 +136,78 @@ def m002_context(db: Database) -> None:
         "left_out_tokens INTEGER",
     ):
         db.execute(f"ALTER TABLE generations ADD COLUMN {column}")
+
+
+_LIBRARY = (
+    """
+CREATE TABLE folders (
+    key        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id         TEXT NOT NULL UNIQUE,
+    name       TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    deleted_at TEXT                      -- chats keep naming a deleted folder: undoing brings them back
+)
+""",
+    """
+CREATE TABLE presets (                   -- columns in the order in which a prompt has them
+    key           INTEGER PRIMARY KEY AUTOINCREMENT,
+    id            TEXT NOT NULL UNIQUE,
+    name          TEXT NOT NULL,
+    system_prompt TEXT NOT NULL DEFAULT '',
+    policy        TEXT NOT NULL DEFAULT '',
+    tools         TEXT NOT NULL DEFAULT '',   -- JSON, always the same bytes for the same tools
+    examples      TEXT NOT NULL DEFAULT '[]', -- JSON: [{"role", "content"}, …]
+    retrieval     TEXT NOT NULL DEFAULT '',   -- how found passages are quoted at the end of a question
+    model         TEXT,
+    params        TEXT NOT NULL DEFAULT '{}',
+    created_at    TEXT NOT NULL,
+    updated_at    TEXT NOT NULL,
+    version       INTEGER NOT NULL DEFAULT 1,
+    deleted_at    TEXT
+)
+""",
+    """
+CREATE TABLE attachments (
+    key        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id         TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL REFERENCES sessions (id),
+    message_id TEXT,                     -- NULL: of a draft
+    name       TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    size       INTEGER NOT NULL,         -- bytes
+    sha256     TEXT NOT NULL,            -- names its file
+    created_at TEXT NOT NULL,
+    deleted_at TEXT,
+    FOREIGN KEY (session_id, message_id) REFERENCES messages (session_id, id)
+)
+""",
+    """
+CREATE TABLE drafts (
+    session_id TEXT PRIMARY KEY,         -- '': the chat that has not begun
+    text       TEXT NOT NULL,
+    parent_id  TEXT,                     -- where it would be sent
+    edits_id   TEXT,                     -- the message it would replace
+    version    INTEGER NOT NULL DEFAULT 1,
+    updated_at TEXT NOT NULL
+) WITHOUT ROWID
+""",
+    "ALTER TABLE sessions ADD COLUMN folder_id TEXT REFERENCES folders (id)",
+    "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1",  # grows with every change but messages
+    "ALTER TABLE sessions ADD COLUMN source TEXT",  # JSON: where an imported chat came from
+    "ALTER TABLE messages ADD COLUMN deleted_root TEXT",  # the message whose deletion took this one away
+    "ALTER TABLE messages ADD COLUMN copied_from TEXT",  # the message this one is a copy of
+    "ALTER TABLE generations ADD COLUMN engine TEXT",  # JSON: what computed it
+    "ALTER TABLE generations ADD COLUMN prompt_hash TEXT",  # of the prompt's token ids
+    "CREATE UNIQUE INDEX folders_by_name ON folders (name COLLATE NOCASE) WHERE deleted_at IS NULL",
+    "CREATE INDEX sessions_by_folder ON sessions (folder_id) WHERE folder_id IS NOT NULL",
+    "CREATE INDEX sessions_deleted ON sessions (deleted_at) WHERE deleted_at IS NOT NULL",
+    "CREATE INDEX messages_deleted ON messages (deleted_root) WHERE deleted_root IS NOT NULL",
+    "CREATE INDEX attachments_by_session ON attachments (session_id, message_id)",
+)
+
+
+@migrations()
+def m003_library(db: Database) -> None:
+    """Folders, presets, attachments, drafts, the trash for branches, and what a reply takes to be made again."""
+    for statement in _LIBRARY:
+        db.execute(statement)

@@ -17,7 +17,13 @@ INTERRUPTED = "This reply was cut off because pagedchat ended while it was being
 
 @dataclass(slots=True)
 class Session:
-    """One chat. ``system_prompt`` None is the template's own, "" a real empty turn; ``params`` holds overrides only."""
+    """One chat. ``system_prompt`` None is the template's own, "" a real empty turn; ``params`` holds overrides only.
+
+    Attributes:
+        forked_from: id of the message (of another chat) that this one was forked at.
+        version: grows with every change of the chat itself, not with its messages.
+        source: JSON, where an imported chat came from.
+    """
 
     id: str
     title: str | None
@@ -31,6 +37,11 @@ class Session:
     pinned: bool
     archived: bool
     deleted_at: str | None
+    preset_id: str | None
+    forked_from: str | None
+    folder_id: str | None
+    version: int
+    source: str | None
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Session:
@@ -48,6 +59,8 @@ class Generation:
     Attributes:
         kept_from: id of the first message that the prompt had; None where it is not known.
         left_out, left_out_tokens: messages before it, which did not fit into the context.
+        engine: JSON, what computed it.
+        prompt_hash: names the token ids of its prompt.
     """
 
     message_id: str
@@ -75,6 +88,8 @@ class Generation:
     kept_from: str | None = None
     left_out: int | None = None
     left_out_tokens: int | None = None
+    engine: str | None = None
+    prompt_hash: str | None = None
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Generation:
