@@ -1,39 +1,32 @@
 """The chat service: everything a page may ask of chats, and the replies that run for them.
 
-Lives in the event loop of the server. Blocking SQL goes through two threads, one that writes and one that reads, so
-that neither a locked database nor a long list holds the loop. Replies are jobs keyed by message id; any number of
-followers may come and go (see ``events``). Events carry views (see ``views``).
+Lives in the event loop of the server. Replies are jobs keyed by message id; any number of followers may come and go
+(see ``events``). What concerns whole chats and not their messages is in ``library_service``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from ..engine.errors import PagedChatError
 from .checks import UNSET, clean_params, clean_text, clean_title
 from .errors import SessionError
-from .events import Followers
 from .ids import now
+from .library_service import LibraryService
 from .prompt_room import check_room
 from .prompts import prompt_messages, sent_messages
 from .reply_job import ReplyJob, TextPart
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
+from .service_core import ServiceCore
 from .store import SessionStore
-from .views import View, effective_params, message_view, session_view
+from .views import View, effective_params, message_view
 
 _STOP_WAIT_S = 2.0
 _CLOSE_WAIT_S = 1.0
-_CLOSING = "pagedchat is closing; start it again to go on."
 _READS = 5
 """How often ``open`` reads again when something changed meanwhile: followers must not get a state older than events."""
-
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 
 class ChatService:
@@ -51,67 +44,68 @@ class ChatService:
         Raises:
             StoreError: the database cannot be written.
         """
-        self.store = store
-        self.engine = engine
-        self._jobs: dict[str, ReplyJob] = {}
-        self._followers = Followers()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._writing = ThreadPoolExecutor(1, "chat-writer")
-        self._reading = ThreadPoolExecutor(1, "chat-reader")
-        self._closing = self._closed = False
-        self._changes = 0
+        self.core = ServiceCore(store, engine)
+        self.library = LibraryService(self.core)
         store.interrupt_running()
+
+    @property
+    def store(self) -> SessionStore:
+        """The rows on disk."""
+        return self.core.store
+
+    @property
+    def engine(self) -> Any:
+        """The engine client."""
+        return self.core.engine
 
     def subscribe(self, callback: Callable[[View], None]) -> Callable[[], None]:
         """Get every event from now on, called in the event loop; the returned function ends it."""
-        return self._followers.subscribe(callback)
+        return self.core.followers.subscribe(callback)
 
     async def close(self) -> None:
         """Save running replies as interrupted and close the store."""
-        if self._closing:
+        if self.core.closing:
             return
-        self._closing = True
-        if self._tasks:  # what was asked before is done first; a reply that it begins is interrupted with the others
-            await asyncio.wait(self._tasks, timeout=_CLOSE_WAIT_S)
-        await asyncio.gather(*(job.interrupt() for job in list(self._jobs.values())))
-        self._closed = True
-        self._reading.shutdown(wait=False)
-        self._writing.shutdown(wait=False)
-        await asyncio.to_thread(self.store.close)
+        self.core.closing = True
+        if (
+            self.core.tasks
+        ):  # what was asked before is done first; a reply that it begins is interrupted with the others
+            await asyncio.wait(self.core.tasks, timeout=_CLOSE_WAIT_S)
+        await asyncio.gather(*(job.interrupt() for job in list(self.core.jobs.values())))
+        await self.core.close()
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     async def list_sessions(self) -> list[View]:
         """All chats that are not deleted: pinned ones first, then the latest."""
-        return [self._session_view(one) for one in await self._read(self.store.sessions)]
+        return [self.core.session_view(one) for one in await self.core.read(self.store.sessions)]
 
     async def last_session(self) -> View | None:
         """The chat to open when none is named: the one shown last, else the latest."""
-        session_id = await self._read(self.store.last_session_id)
-        return self._session_view(await self._read(self.store.session, session_id)) if session_id else None
+        session_id = await self.core.read(self.store.last_session_id)
+        return self.core.session_view(await self.core.session(session_id)) if session_id else None
 
     async def create_session(self, system_prompt: str | None = None, params: dict[str, Any] | None = None) -> View:
         """A new chat; ``system_prompt`` None is the template's own, "" an empty turn."""
         prompt = None if system_prompt is None else clean_text(system_prompt)
         await self._check_system_prompt(prompt)
         model = self.engine.status.info.get("model")
-        return self._tell_session(
-            await self._write(self.store.create_session, prompt, clean_params({}, params or {}), model)
+        return self.core.tell_session(
+            await self.core.write(self.store.create_session, prompt, clean_params({}, params or {}), model)
         )
 
     async def rename(self, session_id: str, title: str) -> View:
         """Give a chat a name that stays."""
-        return await self._change(session_id, title=clean_title(title), title_by="user")
+        return await self.core.change(session_id, title=clean_title(title), title_by="user")
 
     async def delete(self, session_id: str) -> View:
         """Put a chat in the trash, after stopping its replies."""
-        jobs = [job for job in self._jobs.values() if job.message.session_id == session_id]
-        await asyncio.gather(*(self.stop(job.message.id) for job in jobs))
-        return await self._change(session_id, deleted_at=now())
+        await asyncio.gather(*(self.stop(job.message.id) for job in self.core.running(session_id)))
+        return await self.core.change(session_id, deleted_at=now())
 
     async def undelete(self, session_id: str) -> View:
         """Take a chat out of the trash."""
-        return await self._change(session_id, deleted_at=None)
+        return await self.core.change(session_id, deleted_at=None)
 
     async def update_settings(self, session_id: str, *, system_prompt: Any = UNSET, params: Any = UNSET) -> View:
         """Change a chat's system prompt, or some of its sampling; a parameter set to None follows the model again."""
@@ -120,22 +114,22 @@ class ChatService:
             changes["system_prompt"] = None if system_prompt is None else clean_text(system_prompt)
             await self._check_system_prompt(changes["system_prompt"])
         if params is not UNSET:
-            session = await self._read(self.store.session, session_id)
+            session = await self.core.session(session_id)
             changes["params"] = clean_params(session.params, params or {})
         if not changes:
-            return self._session_view(await self._read(self.store.session, session_id))
-        return await self._change(session_id, **changes)
+            return self.core.session_view(await self.core.session(session_id))
+        return await self.core.change(session_id, **changes)
 
     async def open(self, session_id: str) -> View:
         """{"session", "messages"}: a chat and its shown branch, running replies with all their text so far."""
         for _ in range(_READS):
-            changes = self._changes
-            session, messages = await self._read(self.store.shown_branch, session_id)
-            if changes == self._changes:
+            changes = self.core.changes
+            session, messages = await self.core.read(self.store.shown_branch, session_id)
+            if changes == self.core.changes:
                 break
-        self._background(self._remember_last(session_id))
-        seen = [self._jobs[one.id].overlay(one) if one.id in self._jobs else one for one in messages]
-        return {"session": self._session_view(session), "messages": [message_view(one) for one in seen]}
+        self.core.background(self.core.write(self.store.remember_last, session_id))
+        seen = [self.core.jobs[one.id].overlay(one) if one.id in self.core.jobs else one for one in messages]
+        return {"session": self.core.session_view(session), "messages": [message_view(one) for one in seen]}
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
@@ -151,15 +145,15 @@ class ChatService:
             SessionError: there is no such parent here, or it is still being written.
         """
         text = clean_text(text, needed=True)
-        return await self._whole(self._send(session_id, parent_id, text))
+        return await self.core.whole(self._send(session_id, parent_id, text))
 
     async def regenerate(self, message_id: str) -> View:
         """Another reply: beside a reply, or under a question."""
-        return await self._whole(self._reply(self.store.add_reply, message_id))
+        return await self.core.whole(self._reply(self.store.add_reply, message_id))
 
     async def continue_reply(self, message_id: str) -> View:
         """Write a reply further that was stopped, cut off or met its limit."""
-        return await self._whole(self._continue(message_id))
+        return await self.core.whole(self._continue(message_id))
 
     async def edit(self, message_id: str, text: str) -> View:
         """{"message", "user", "reply"}: a sibling with another text, and for a question the reply that begins.
@@ -167,16 +161,16 @@ class ChatService:
         A question that has no room is refused as in ``send``.
         """
         text = clean_text(text, needed=True)
-        return await self._whole(self._edit(message_id, text))
+        return await self.core.whole(self._edit(message_id, text))
 
     async def select(self, message_id: str) -> None:
         """Show the branch through a message, down to the leaf that was used last."""
-        session_id, head_id = await self._write(self.store.select, message_id)
-        self._tell_head(session_id, head_id)
+        session_id, head_id = await self.core.write(self.store.select, message_id)
+        self.core.tell_head(session_id, head_id)
 
     async def stop(self, message_id: str) -> None:
         """End a reply, whatever state it is in; what it has so far is kept. Nothing happens if it has ended."""
-        job = self._jobs.get(message_id)
+        job = self.core.jobs.get(message_id)
         if job is None:
             return
         await job.stop()
@@ -185,8 +179,8 @@ class ChatService:
 
     async def branch_tokens(self, session_id: str, message_id: str | None = None) -> list[int]:
         """Token ids of a branch (the shown one when ``message_id`` is None) as the engine's cache may hold them."""
-        last_id = message_id or (await self._read(self.store.session, session_id)).head_id
-        job = self._jobs.get(last_id or "")
+        last_id = message_id or (await self.core.session(session_id)).head_id
+        job = self.core.jobs.get(last_id or "")
         if job is not None and job.prompt_tokens and job.message.session_id == session_id:
             return job.prompt_tokens + job.reply_tokens
         if last_id is not None and self.engine.status.state == "ready":
@@ -194,7 +188,7 @@ class ChatService:
             sent = sent_messages(path)
             if sent is not None:
                 return await self._built(sent, path.session.created_at)
-        return await self._read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
+        return await self.core.read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
 
     async def _built(self, messages: list[dict[str, Any]], begun_at: str) -> list[int]:
         """Token ids of a part of a branch; where its beginning was left out, only the prompt builder can tell them."""
@@ -207,7 +201,7 @@ class ChatService:
         text = clean_text(text)
         messages, own, begun_at = [], {}, None
         if session_id is not None:
-            path = await self._read(self.store.question_path, session_id, parent_id, self.fingerprint())
+            path = await self.core.read(self.store.question_path, session_id, parent_id, self.fingerprint())
             messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.created_at
         params = effective_params(own, self.engine.status.info.get("sampling_defaults") or {})
         messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
@@ -222,7 +216,7 @@ class ChatService:
 
     async def prompt_path(self, message_id: str) -> PromptPath:
         """See ``SessionStore.prompt_path``."""
-        return await self._read(self.store.prompt_path, message_id, self.fingerprint())
+        return await self.core.read(self.store.prompt_path, message_id, self.fingerprint())
 
     async def save_partial(
         self,
@@ -233,7 +227,7 @@ class ChatService:
         reasoning: str | None,
     ) -> None:
         """See ``SessionStore.save_partial``."""
-        await self._write(self.store.save_partial, reply_id, content, generation, tokens, reasoning)
+        await self.core.write(self.store.save_partial, reply_id, content, generation, tokens, reasoning)
 
     async def finish_reply(
         self,
@@ -246,14 +240,14 @@ class ChatService:
         reasoning: str | None,
     ) -> tuple[Message, str | None]:
         """See ``SessionStore.finish_reply``."""
-        return await self._write(
+        return await self.core.write(
             self.store.finish_reply, reply_id, content, status, error, generation, tokens, reasoning
         )
 
     def delta(self, job: ReplyJob, part: TextPart, text: str, offset: int) -> None:
         """Pass on new text of a reply."""
         message = job.message
-        self._followers.tell(
+        self.core.tell(
             {
                 "type": "delta" if part == "content" else "reasoning",
                 "session_id": message.session_id,
@@ -266,15 +260,15 @@ class ChatService:
 
     def changed(self, job: ReplyJob) -> None:
         """Pass on what else changed about a running reply."""
-        self._tell_message(job.seen())
+        self.core.tell_message(job.seen())
 
     def finished(self, job: ReplyJob, head_id: str | None) -> None:
         """Let go of a reply that has ended."""
-        self._jobs.pop(job.message.id, None)
-        self._tell_message(job.seen())
+        self.core.jobs.pop(job.message.id, None)
+        self.core.tell_message(job.seen())
         if head_id is not None:
-            self._tell_head(job.message.session_id, head_id)
-        self._background(self._retell_session(job.message.session_id))
+            self.core.tell_head(job.message.session_id, head_id)
+        self.core.background(self.core.retell_session(job.message.session_id))
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -291,18 +285,18 @@ class ChatService:
             await check_room(self.engine, messages)
 
     async def _send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
-        above = self._jobs.get(parent_id or "")
+        above = self.core.jobs.get(parent_id or "")
         if above is not None and above.generated.is_set() and above.trouble is not None:
             raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
         await self._check_room(session_id, parent_id, text)
         if session_id is None:
             session_id = (await self.create_session())["id"]
-        session, user, reply = await self._write(self.store.add_question, session_id, parent_id, text)
-        user_view = self._tell_message(user)
+        session, user, reply = await self.core.write(self.store.add_question, session_id, parent_id, text)
+        user_view = self.core.tell_message(user)
         return {"user": user_view, "reply": self._start(session, reply)}
 
     async def _reply(self, add: Callable[[str], tuple[Session, Message]], message_id: str) -> View:
-        session, reply = await self._write(add, message_id)
+        session, reply = await self.core.write(add, message_id)
         return self._start(session, reply)
 
     async def _continue(self, message_id: str) -> View:
@@ -313,86 +307,22 @@ class ChatService:
         return await self._reply(self.store.resume_reply, message_id)
 
     async def _edit(self, message_id: str, text: str) -> View:
-        old = await self._read(self.store.message, message_id)
+        old = await self.core.read(self.store.message, message_id)
         if old.role == "user":
             await self._check_room(old.session_id, old.parent_id, text)
-        session, edited, reply = await self._write(self.store.add_edit, message_id, text)
-        view = self._tell_message(edited)
+        session, edited, reply = await self.core.write(self.store.add_edit, message_id, text)
+        view = self.core.tell_message(edited)
         if reply is not None:
             return {"message": view, "user": view, "reply": self._start(session, reply)}
-        self._tell_head(session.id, edited.id)
-        self._tell_session(session)
+        self.core.tell_head(session.id, edited.id)
+        self.core.tell_session(session)
         return {"message": view, "user": None, "reply": None}
 
     def _start(self, session: Session, reply: Message) -> View:
         job = ReplyJob(self, reply)
-        self._jobs[reply.id] = job
-        view = self._tell_message(reply)
-        self._tell_head(session.id, reply.id)
-        self._tell_session(session)
+        self.core.jobs[reply.id] = job
+        view = self.core.tell_message(reply)
+        self.core.tell_head(session.id, reply.id)
+        self.core.tell_session(session)
         job.start()
         return view
-
-    async def _change(self, session_id: str, **changes: Any) -> View:
-        return self._tell_session(await self._write(self._changed_session, session_id, changes))
-
-    def _changed_session(self, session_id: str, changes: dict[str, Any]) -> Session:
-        return self.store.change_session(session_id, **changes)
-
-    async def _remember_last(self, session_id: str) -> None:
-        await self._write(self.store.remember_last, session_id)
-
-    async def _retell_session(self, session_id: str) -> None:
-        with contextlib.suppress(SessionError):
-            self._tell_session(await self._read(self.store.session, session_id))
-
-    def _session_view(self, session: Session) -> View:
-        running = any(job.message.session_id == session.id for job in self._jobs.values())
-        return session_view(session, self.engine.status.info.get("sampling_defaults") or {}, running=running)
-
-    def _tell_session(self, session: Session) -> View:
-        view = self._session_view(session)
-        self._followers.tell({"type": "session", "session": view})
-        return view
-
-    def _tell_message(self, message: Message) -> View:
-        view = message_view(message)
-        self._changes += 1
-        self._followers.tell({"type": "message", "message": view})
-        return view
-
-    def _tell_head(self, session_id: str, head_id: str) -> None:
-        self._changes += 1
-        self._followers.tell({"type": "head", "session_id": session_id, "head_id": head_id})
-
-    async def _write(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        return await self._in(self._writing, call, *arguments)
-
-    async def _read(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        return await self._in(self._reading, call, *arguments)
-
-    async def _in(self, pool: ThreadPoolExecutor, call: Callable[..., _T], *arguments: Any) -> _T:
-        if self._closed:
-            raise SessionError(_CLOSING)
-        return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)
-
-    async def _whole(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Do all of ``work`` even if the one who asked for it goes away half-way."""
-        if self._closing:
-            work.close()
-            raise SessionError(_CLOSING)
-        return await asyncio.shield(self._keep(work))
-
-    def _background(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._keep(work).add_done_callback(_log_failure)
-
-    def _keep(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-
-def _log_failure(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, PagedChatError):
-        _log.error("Work in the background failed.", exc_info=error)

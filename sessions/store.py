@@ -19,8 +19,9 @@ from .ids import new_id, now
 from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
 from .schema import connect, open_database
 
-_CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at")
+_CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at", "folder_id")
 _LAST_SESSION = "last_session"
+_STALE = "This chat was changed in another window meanwhile; it is shown as it is now, so try again."
 
 
 class SessionStore:
@@ -90,21 +91,28 @@ class SessionStore:
         with self._reader.reading() as connection:
             return turns.session(connection, session_id)
 
-    def change_session(self, session_id: str, **changes: Any) -> Session:
+    def change_session(self, session_id: str, version: int | None = None, **changes: Any) -> Session:
         """Set columns of a session, deleted ones too. A changed system prompt drops the ids that hold the old one.
 
+        Args:
+            version: of the session that the change was made for; None changes whatever there is.
+
         Raises:
-            SessionError: there is no such session.
+            SessionError: there is no such session, or it has changed since that version.
         """
         assert changes and set(changes) <= set(_CHANGEABLE)
         if "params" in changes:
             changes["params"] = json.dumps(changes["params"])
         with self._writer.transaction(durable=True) as connection:
             old = turns.any_session(connection, session_id)
+            if version is not None and version != old.version:
+                raise SessionError(_STALE)
             if "system_prompt" in changes and changes["system_prompt"] != old.system_prompt:
                 turns.forget_system_tokens(connection, session_id)
             columns = ", ".join(f"{name} = ?" for name in changes)
-            connection.execute(f"UPDATE sessions SET {columns} WHERE id = ?", [*changes.values(), session_id])
+            connection.execute(
+                f"UPDATE sessions SET {columns}, version = version + 1 WHERE id = ?", [*changes.values(), session_id]
+            )
             return turns.any_session(connection, session_id)
 
     def remember_last(self, session_id: str) -> None:

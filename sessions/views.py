@@ -73,6 +73,10 @@ def session_view(session: Session, model_defaults: dict[str, Any], *, running: b
         "pinned": session.pinned,
         "archived": session.archived,
         "deleted_at": session.deleted_at,
+        "folder_id": session.folder_id,
+        "preset_id": session.preset_id,
+        "forked_from": session.forked_from,
+        "version": session.version,
         "running": running,
     }
 

@@ -158,7 +158,7 @@ def test_a_long_chat_opens_quickly_and_streams_with_small_frames(
         for number in range(150):
             sent = await server.service.send(session, parent, f"Question {number}")
             parent = sent["reply"]["id"]
-            job = server.service._jobs.get(parent)
+            job = server.service.core.jobs.get(parent)
             if job is not None:
                 await job.done.wait()
         return session

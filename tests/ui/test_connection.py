@@ -191,7 +191,7 @@ def test_without_pages_nothing_is_followed(tmp_path: Path) -> None:
         assert len(room.engine._event_watchers) == 1
         page.leave(hub)
         assert room.engine._event_watchers == []
-        assert len(room.service._followers._callbacks) == 1, "only the test itself follows"
+        assert len(room.service.core.followers._callbacks) == 1, "only the test itself follows"
         await room.ask(session, "nobody looks")
         assert hub._replies == {} and hub._timer is None
 

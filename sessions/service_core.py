@@ -1,0 +1,143 @@
+"""What the services over chats share: the store's two threads, the running replies, and the followers.
+
+Blocking SQL goes through two threads, one that writes and one that reads, so that neither a locked database nor a long
+list holds the event loop. Events carry views (see ``views``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ..engine.errors import PagedChatError
+from .errors import SessionError
+from .events import Followers
+from .reply_job import ReplyJob
+from .rows import Message, Session
+from .store import SessionStore
+from .views import View, message_view, session_view
+
+_CLOSING = "pagedchat is closing; start it again to go on."
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class ServiceCore:
+    """One store, one engine client, and what runs over them.
+
+    Attributes:
+        jobs: replies that are being written, by message id.
+        changes: grows with every event about a message or a head, so that readers notice that something changed.
+        closing: nothing new may begin.
+    """
+
+    def __init__(self, store: SessionStore, engine: Any) -> None:
+        self.store = store
+        self.engine = engine
+        self.jobs: dict[str, ReplyJob] = {}
+        self.followers = Followers()
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.changes = 0
+        self.closing = self._closed = False
+        self._writing = ThreadPoolExecutor(1, "chat-writer")
+        self._reading = ThreadPoolExecutor(1, "chat-reader")
+
+    async def close(self) -> None:
+        """Close the store; nothing may be asked any more."""
+        self._closed = True
+        self._reading.shutdown(wait=False)
+        self._writing.shutdown(wait=False)
+        await asyncio.to_thread(self.store.close)
+
+    # -- store and tasks --------------------------------------------------------------------------------------------
+
+    async def write(self, call: Callable[..., _T], *arguments: Any) -> _T:
+        """Call something of the store that writes."""
+        return await self._in(self._writing, call, *arguments)
+
+    async def read(self, call: Callable[..., _T], *arguments: Any) -> _T:
+        """Call something of the store that only reads."""
+        return await self._in(self._reading, call, *arguments)
+
+    async def whole(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Do all of ``work`` even if the one who asked for it goes away half-way."""
+        if self.closing:
+            work.close()
+            raise SessionError(_CLOSING)
+        return await asyncio.shield(self._keep(work))
+
+    def background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do ``work`` while nobody waits for it; what fails is logged."""
+        self._keep(work).add_done_callback(_log_failure)
+
+    # -- sessions and news ------------------------------------------------------------------------------------------
+
+    async def session(self, session_id: str) -> Session:
+        """See ``SessionStore.session``."""
+        return await self.read(self.store.session, session_id)
+
+    async def change(self, session_id: str, version: int | None = None, **changes: Any) -> View:
+        """Set columns of a session and tell it. See ``SessionStore.change_session``."""
+        return self.tell_session(await self.write(self._changed, session_id, version, changes))
+
+    def running(self, session_id: str) -> list[ReplyJob]:
+        """The replies of a session that are being written."""
+        return [job for job in self.jobs.values() if job.message.session_id == session_id]
+
+    def session_view(self, session: Session) -> View:
+        """A session as pages see it."""
+        defaults = self.engine.status.info.get("sampling_defaults") or {}
+        return session_view(session, defaults, running=bool(self.running(session.id)))
+
+    def tell(self, event: View) -> None:
+        """Tell the followers."""
+        self.followers.tell(event)
+
+    def tell_session(self, session: Session) -> View:
+        """Tell that a session is new or changed."""
+        view = self.session_view(session)
+        self.tell({"type": "session", "session": view})
+        return view
+
+    def tell_message(self, message: Message) -> View:
+        """Tell that a message is new or changed."""
+        view = message_view(message)
+        self.changes += 1
+        self.tell({"type": "message", "message": view})
+        return view
+
+    def tell_head(self, session_id: str, head_id: str | None) -> None:
+        """Tell that another branch is shown."""
+        self.changes += 1
+        self.tell({"type": "head", "session_id": session_id, "head_id": head_id})
+
+    async def retell_session(self, session_id: str) -> None:
+        """Tell a session as it is now, if it is still there."""
+        with contextlib.suppress(SessionError):
+            self.tell_session(await self.session(session_id))
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _changed(self, session_id: str, version: int | None, changes: dict[str, Any]) -> Session:
+        return self.store.change_session(session_id, version, **changes)
+
+    async def _in(self, pool: ThreadPoolExecutor, call: Callable[..., _T], *arguments: Any) -> _T:
+        if self._closed:
+            raise SessionError(_CLOSING)
+        return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)
+
+    def _keep(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, PagedChatError):
+        _log.error("Work in the background failed.", exc_info=error)
