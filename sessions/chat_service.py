@@ -187,7 +187,7 @@ class ChatService:
             path = await self.prompt_path(last_id)
             sent = sent_messages(path)
             if sent is not None:
-                return await self._built(sent, path.session.created_at)
+                return await self._built(sent, path.session.prompt_date)
         return await self.core.read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
 
     async def _built(self, messages: list[dict[str, Any]], begun_at: str) -> list[int]:
@@ -202,7 +202,7 @@ class ChatService:
         messages, own, begun_at = [], {}, None
         if session_id is not None:
             path = await self.core.read(self.store.question_path, session_id, parent_id, self.fingerprint())
-            messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.created_at
+            messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.prompt_date
         params = effective_params(own, self.engine.status.info.get("sampling_defaults") or {})
         messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
         return {"messages": messages, "begun_at": begun_at, "trim": True, "max_tokens": params["max_tokens"]}

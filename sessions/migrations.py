@@ -194,6 +194,7 @@ CREATE TABLE drafts (
     "ALTER TABLE sessions ADD COLUMN folder_id TEXT REFERENCES folders (id)",
     "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1",  # grows with every change but messages
     "ALTER TABLE sessions ADD COLUMN source TEXT",  # JSON: where an imported chat came from
+    "ALTER TABLE sessions ADD COLUMN begun_at TEXT",  # the date in its prompts, if that is not created_at
     "ALTER TABLE messages ADD COLUMN deleted_root TEXT",  # the message whose deletion took this one away
     "ALTER TABLE messages ADD COLUMN copied_from TEXT",  # the message this one is a copy of
     "ALTER TABLE generations ADD COLUMN engine TEXT",  # JSON: what computed it

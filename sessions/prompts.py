@@ -78,7 +78,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         request_id=f"{reply.id}-{run}",
         messages=messages,
         add_generation_prompt=not continues,
-        begun_at=path.session.created_at,
+        begun_at=path.session.prompt_date,
         trim=True,
         labels={"session": reply.session_id, "message": reply.id},
         lane=reply.session_id,

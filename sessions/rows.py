@@ -23,6 +23,7 @@ class Session:
         forked_from: id of the message (of another chat) that this one was forked at.
         version: grows with every change of the chat itself, not with its messages.
         source: JSON, where an imported chat came from.
+        begun_at: when the chat began that this one continues, a fork say; None if that is ``created_at``.
     """
 
     id: str
@@ -42,6 +43,12 @@ class Session:
     folder_id: str | None
     version: int
     source: str | None
+    begun_at: str | None
+
+    @property
+    def prompt_date(self) -> str:
+        """The moment whose date stands in its prompts: a fork keeps it, so that its prompts begin with the same ids."""
+        return self.begun_at or self.created_at
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Session:
@@ -107,6 +114,8 @@ class Message:
         content: what was written; of a reply, the answer.
         reasoning: what a model that marks its thinking thought before its answer; None if nothing.
         hidden: a reply that ended without any text; no path or sibling list names it.
+        deleted_at, deleted_root: it is in the trash, since that message was deleted.
+        copied_from: id of the message that it is a copy of.
         siblings: ids of the visible messages under the same parent, in the order they were made.
         generation: the last run, of a reply that has been started by a model.
     """
@@ -121,6 +130,9 @@ class Message:
     hidden: bool
     replaces_id: str | None
     created_at: str
+    deleted_at: str | None
+    deleted_root: str | None
+    copied_from: str | None
     reasoning: str | None
     siblings: list[str] = field(default_factory=list)
     generation: Generation | None = None
