@@ -20,15 +20,22 @@ from .folders import reason_of
 ANSWER_S = 30.0
 PAGE_ANSWER_S = 2.0
 LOOK_AGAIN_S = 0.2
+TERMINAL_S = 2.0
+"""How long a terminal that has the folder is waited for: most are soon done, a chat goes on for hours."""
 
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server that holds the lock of a data folder, and where its page is."""
+    """What holds the lock of a data folder: a server, and where its page is; or a terminal, without port and page."""
 
     pid: int
     port: int
     url: str
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is a command in a terminal, which has no page."""
+        return self.port == 0
 
 
 class InstanceLock:
@@ -47,14 +54,21 @@ class InstanceLock:
         Raises:
             PagedChatError: if another start holds the lock and its page does not answer within ``patience_s``.
         """
-        deadline = time.monotonic() + patience_s
+        began = time.monotonic()
         while True:
             if self._try():
                 return None
             running = read_note(self._data)
             if running is not None and page_answers(running):
                 return running
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if running is not None and running.is_terminal and waited > min(patience_s, TERMINAL_S):
+                raise PagedChatError(
+                    f"A pagedchat in a terminal (process {running.pid}) uses the data folder {self._data}; end it "
+                    "first, or choose another folder with --data-dir. (Beside `pagedchat serve` any number of "
+                    "terminals can chat.)"
+                )
+            if waited > patience_s:
                 who = f"process {running.pid}" if running else "another process"
                 raise PagedChatError(
                     f"Another pagedchat ({who}) uses the data folder {self._data}, and its page does not answer; "
@@ -75,7 +89,7 @@ class InstanceLock:
         return True
 
     def publish(self, port: int, url: str) -> None:
-        """Tell later starts where the page is.
+        """Tell later starts where the page is; port 0 says that a terminal has the folder.
 
         Raises:
             PagedChatError: if the note cannot be written.
@@ -127,6 +141,8 @@ def _is_held(data: Path) -> bool:
 
 def page_answers(server: RunningServer) -> bool:
     """Whether a pagedchat answers at the server's address, ready or still loading."""
+    if server.is_terminal:
+        return False
     with suppress(PagedChatError):
         answer = ask_json(server, "GET", "/health", timeout_s=PAGE_ANSWER_S)[1]
         return isinstance(answer, dict) and "status" in answer

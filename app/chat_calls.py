@@ -1,0 +1,77 @@
+"""What a terminal may ask of the chats, by name: the same over a server's socket and on chats opened here."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import Any
+
+from ..engine.errors import PagedChatError, RequestError
+from ..sessions.checks import check_id
+
+METHODS = frozenset(
+    (
+        "last_session",
+        "create_session",
+        "rename",
+        "delete",
+        "undelete",
+        "update_settings",
+        "open",
+        "send",
+        "regenerate",
+        "continue_reply",
+        "edit",
+        "select",
+        "stop",
+    )
+)
+"""Methods of the chat service, and of its library after a dot."""
+IDS = ("session_id", "message_id", "parent_id")
+log = logging.getLogger(__name__)
+
+
+async def run_call(service: Any, client: Any, method: Any, arguments: Any) -> Any:
+    """Call a method of the chat service.
+
+    Args:
+        client: the engine client, for the one method that is not the service's: ``status``.
+        method: one of ``METHODS``, or ``status``.
+        arguments: by name.
+
+    Raises:
+        PagedChatError: it is not known, does not take these arguments, or cannot be done.
+    """
+    if method == "status":
+        return status_view(client)
+    if not isinstance(method, str) or method not in METHODS or not isinstance(arguments, dict):
+        raise RequestError(f"There is no call {method!r}; terminal and server are of different versions.")
+    function = service
+    for name in method.split("."):
+        function = getattr(function, name)
+    for name in IDS:
+        check_id(name.removesuffix("_id"), arguments.get(name))
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        raise RequestError(f"{method} cannot be called like this ({error}).") from error
+    return await function(**arguments)
+
+
+async def answer(service: Any, client: Any, frame: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one frame ``{"id", "call", "with"}``; whatever goes wrong becomes a sentence."""
+    try:
+        return {"re": frame["id"], "ok": await run_call(service, client, frame.get("call"), frame.get("with") or {})}
+    except PagedChatError as error:
+        return {"re": frame["id"], "error": str(error)}
+    except Exception as error:
+        log.exception("a call of a terminal failed")
+        return {"re": frame["id"], "error": f"The server met an internal error ({type(error).__name__}); see its log."}
+
+
+def status_view(client: Any) -> dict[str, Any]:
+    """What the engine does: ``state``, ``progress``, ``message``, ``model`` (None while it is not known)."""
+    status = client.status
+    info = status.info or {}
+    view = {"state": status.state, "progress": status.progress, "message": status.message}
+    return {**view, "model": info.get("model"), "max_model_len": info.get("max_model_len")}
