@@ -7,10 +7,11 @@ Lives in the event loop of the server. Replies are jobs keyed by message id; any
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
 from .errors import SessionError
 from .ids import now
@@ -23,7 +24,6 @@ from .service_core import ServiceCore
 from .store import SessionStore
 from .views import View, effective_params, message_view
 
-_STOP_WAIT_S = 2.0
 _CLOSE_WAIT_S = 1.0
 _READS = 5
 """How often ``open`` reads again when something changed meanwhile: followers must not get a state older than events."""
@@ -46,6 +46,7 @@ class ChatService:
         """
         self.core = ServiceCore(store, engine)
         self.library = LibraryService(self.core)
+        self._branches = BranchService(self.core)
         store.interrupt_running()
 
     @property
@@ -94,31 +95,38 @@ class ChatService:
             await self.core.write(self.store.create_session, prompt, clean_params({}, params or {}), model)
         )
 
-    async def rename(self, session_id: str, title: str) -> View:
+    async def rename(self, session_id: str, title: str, version: int | None = None) -> View:
         """Give a chat a name that stays."""
-        return await self.core.change(session_id, title=clean_title(title), title_by="user")
+        return await self.core.change(session_id, version, title=clean_title(title), title_by="user")
 
-    async def delete(self, session_id: str) -> View:
+    async def delete(self, session_id: str, version: int | None = None) -> View:
         """Put a chat in the trash, after stopping its replies."""
-        await asyncio.gather(*(self.stop(job.message.id) for job in self.core.running(session_id)))
-        return await self.core.change(session_id, deleted_at=now())
+        await self.core.stop_all(job.message.id for job in self.core.running(session_id))
+        return await self.core.change(session_id, version, deleted_at=now())
 
-    async def undelete(self, session_id: str) -> View:
+    async def undelete(self, session_id: str, version: int | None = None) -> View:
         """Take a chat out of the trash."""
-        return await self.core.change(session_id, deleted_at=None)
+        return await self.core.change(session_id, version, deleted_at=None)
 
-    async def update_settings(self, session_id: str, *, system_prompt: Any = UNSET, params: Any = UNSET) -> View:
-        """Change a chat's system prompt, or some of its sampling; a parameter set to None follows the model again."""
+    async def update_settings(
+        self, session_id: str, *, system_prompt: Any = UNSET, params: Any = UNSET, version: int | None = None
+    ) -> View:
+        """Change a chat's system prompt, or some of its sampling; a parameter set to None follows the model again.
+
+        Parameters that are not named stay as they are, whoever changes them meanwhile.
+
+        Raises:
+            SessionError: the chat has changed since ``version``, or a parameter has no meaning.
+        """
         changes: dict[str, Any] = {}
         if system_prompt is not UNSET:
             changes["system_prompt"] = None if system_prompt is None else clean_text(system_prompt)
             await self._check_system_prompt(changes["system_prompt"])
         if params is not UNSET:
-            session = await self.core.session(session_id)
-            changes["params"] = clean_params(session.params, params or {})
+            changes["params"] = partial(clean_params, changes=params or {})
         if not changes:
             return self.core.session_view(await self.core.session(session_id))
-        return await self.core.change(session_id, **changes)
+        return await self.core.change(session_id, version, **changes)
 
     async def open(self, session_id: str) -> View:
         """{"session", "messages"}: a chat and its shown branch, running replies with all their text so far."""
@@ -170,12 +178,15 @@ class ChatService:
 
     async def stop(self, message_id: str) -> None:
         """End a reply, whatever state it is in; what it has so far is kept. Nothing happens if it has ended."""
-        job = self.core.jobs.get(message_id)
-        if job is None:
-            return
-        await job.stop()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(job.done.wait(), _STOP_WAIT_S)
+        await self.core.stop(message_id)
+
+    async def delete_branch(self, message_id: str) -> View:
+        """See ``BranchService.delete``."""
+        return await self.core.whole(self._branches.delete(message_id))
+
+    async def restore_branch(self, deletion: str) -> View:
+        """See ``BranchService.restore``."""
+        return await self.core.whole(self._branches.restore(deletion))
 
     async def branch_tokens(self, session_id: str, message_id: str | None = None) -> list[int]:
         """Token ids of a branch (the shown one when ``message_id`` is None) as the engine's cache may hold them."""

@@ -65,6 +65,14 @@ class Connection:
                 if self._raw.in_transaction:
                     self._raw.execute("ROLLBACK")
 
+    def shorten_log(self) -> None:
+        """Fold the log into the file and cut it to nothing, so that no old page is left in it.
+
+        Where another program is reading, the log stays until the next write.
+        """
+        with self._lock, explained(self._path):
+            self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def close(self) -> None:
         """Close it; a second call does nothing."""
         with self._lock:

@@ -5,8 +5,10 @@ Replies and messages are the chat service's; both share one core.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .service_core import ServiceCore
-from .views import View
+from .views import View, deleted_branch_view
 
 
 class LibraryService:
@@ -22,3 +24,21 @@ class LibraryService:
     async def archive(self, session_id: str, on: bool, version: int | None = None) -> View:
         """Take a chat out of the list without deleting it, or put it back."""
         return await self._core.change(session_id, version, archived=int(on))
+
+    # -- trash ------------------------------------------------------------------------------------------------------
+
+    async def trash(self) -> View:
+        """{"sessions", "branches"}: what was deleted and may come back, the latest first."""
+        trash = self._core.store.trash
+        sessions, branches = await self._core.read(trash.sessions), await self._core.read(trash.branches)
+        return {
+            "sessions": [self._core.session_view(one) for one in sessions],
+            "branches": [deleted_branch_view(one) for one in branches],
+        }
+
+    async def purge(self, ids: Iterable[str]) -> int:
+        """Delete chats and branches that are in the trash for ever; returns how many. See ``Trash.purge``."""
+        wanted = list(ids)
+        number = await self._core.write(self._core.store.trash.purge, wanted)
+        self._core.tell({"type": "purged", "ids": wanted})
+        return number

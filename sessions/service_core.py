@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from .rows import Message, Session
 from .store import SessionStore
 from .views import View, message_view, session_view
 
+_STOP_WAIT_S = 2.0
 _CLOSING = "pagedchat is closing; start it again to go on."
 
 _log = logging.getLogger(__name__)
@@ -88,6 +89,19 @@ class ServiceCore:
     def running(self, session_id: str) -> list[ReplyJob]:
         """The replies of a session that are being written."""
         return [job for job in self.jobs.values() if job.message.session_id == session_id]
+
+    async def stop(self, message_id: str) -> None:
+        """End a reply, whatever state it is in; what it has so far is kept. Nothing happens if it has ended."""
+        job = self.jobs.get(message_id)
+        if job is None:
+            return
+        await job.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(job.done.wait(), _STOP_WAIT_S)
+
+    async def stop_all(self, message_ids: Iterable[str]) -> None:
+        """End several replies at once."""
+        await asyncio.gather(*(self.stop(one) for one in message_ids))
 
     def session_view(self, session: Session) -> View:
         """A session as pages see it."""

@@ -18,6 +18,7 @@ from .errors import SessionError, explained
 from .ids import new_id, now
 from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
 from .schema import connect, open_database
+from .trash import Trash
 
 _CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at", "folder_id")
 _LAST_SESSION = "last_session"
@@ -29,6 +30,7 @@ class SessionStore:
 
     Attributes:
         path: the file, mode 0600.
+        trash: what was deleted.
     """
 
     def __init__(self, path: str | Path, *, busy_timeout_s: float = 5.0) -> None:
@@ -49,6 +51,7 @@ class SessionStore:
             self._writer.close()
             raise
         self._reader = Connection(raw, self.path)
+        self.trash = Trash(self._writer, self._reader, self._forget_words, self._drop_files)
 
     @property
     def commits(self) -> int:
@@ -96,17 +99,19 @@ class SessionStore:
 
         Args:
             version: of the session that the change was made for; None changes whatever there is.
+            changes: by column; ``params`` may be a function of those that there are.
 
         Raises:
             SessionError: there is no such session, or it has changed since that version.
         """
         assert changes and set(changes) <= set(_CHANGEABLE)
-        if "params" in changes:
-            changes["params"] = json.dumps(changes["params"])
         with self._writer.transaction(durable=True) as connection:
             old = turns.any_session(connection, session_id)
             if version is not None and version != old.version:
                 raise SessionError(_STALE)
+            if "params" in changes:
+                params = changes["params"]
+                changes["params"] = json.dumps(params(old.params) if callable(params) else params)
             if "system_prompt" in changes and changes["system_prompt"] != old.system_prompt:
                 turns.forget_system_tokens(connection, session_id)
             columns = ", ".join(f"{name} = ?" for name in changes)
@@ -224,7 +229,7 @@ class SessionStore:
             SessionError: there is no such message, or it is hidden.
         """
         with self._writer.transaction(durable=True) as connection:
-            target = turns.message(connection, message_id)
+            target = turns.kept_message(connection, message_id)
             if target.hidden:
                 raise SessionError("This reply ended without any text, so there is nothing to show.")
             leaf = tree.last_leaf(connection, target)
@@ -268,6 +273,12 @@ class SessionStore:
                 return 0
         with self._writer.transaction(durable=True) as connection:
             return turns.interrupt_running(connection)
+
+    def _forget_words(self, connection: sqlite3.Connection, sessions: list[int], messages: list[int]) -> None:
+        """Take rows that go for ever out of the search."""
+
+    def _drop_files(self, hashes: list[str]) -> None:
+        """Remove files that nothing names any more."""
 
     def _add(self, write: Callable[..., str], message_id: str) -> tuple[Session, Message]:
         with self._writer.transaction(durable=True) as connection:

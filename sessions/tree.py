@@ -1,7 +1,7 @@
 """Questions about a message tree, answered in SQL. Reads only; every function takes an open connection.
 
 A message has one ``parent_id``; everything else follows from it: the path to the root, the siblings, the leaf that
-was used last below a message.
+was used last below a message. Messages that are hidden or in the trash are nobody's sibling or leaf.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ WITH RECURSIVE path (id, depth) AS (
 
 _LAST_LEAF = """
 WITH RECURSIVE below (id, shown) AS (
-    SELECT id, shown FROM messages WHERE id = :id
+    SELECT id, shown FROM messages WHERE {begin}
     UNION ALL
     SELECT m.id, m.shown FROM below JOIN messages m
-        ON m.session_id = :session AND m.parent_id = below.id WHERE m.hidden = 0
+        ON m.session_id = :session AND m.parent_id = below.id WHERE m.hidden = 0 AND m.deleted_at IS NULL
 )
 SELECT id FROM below
 WHERE NOT EXISTS (
-    SELECT 1 FROM messages c WHERE c.session_id = :session AND c.parent_id = below.id AND c.hidden = 0
+    SELECT 1 FROM messages c
+    WHERE c.session_id = :session AND c.parent_id = below.id AND c.hidden = 0 AND c.deleted_at IS NULL
 )
 ORDER BY shown DESC, id DESC LIMIT 1
 """
+_LAST_LEAF_BELOW = _LAST_LEAF.format(begin="id = :id")
+_LAST_LEAF_BESIDE = _LAST_LEAF.format(
+    begin="session_id = :session AND parent_id IS :parent AND id != :id AND hidden = 0 AND deleted_at IS NULL"
+)
 
 _LAST_RUN = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run DESC LIMIT 1"
 
@@ -50,7 +55,8 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
 def siblings(connection: sqlite3.Connection, message: Message) -> list[str]:
     """Ids of the visible messages under ``message``'s parent, oldest first."""
     rows = connection.execute(
-        "SELECT id FROM messages WHERE session_id = ? AND parent_id IS ? AND hidden = 0 ORDER BY key",
+        "SELECT id FROM messages WHERE session_id = ? AND parent_id IS ? AND hidden = 0 AND deleted_at IS NULL "
+        "ORDER BY key",
         [message.session_id, message.parent_id],
     )
     return [row[0] for row in rows]
@@ -63,7 +69,7 @@ def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     for parent_id, one in connection.execute(
         _PATH + "SELECT s.parent_id, s.id FROM path JOIN messages m ON m.id = path.id "
         "JOIN messages s ON s.session_id = m.session_id AND s.parent_id IS m.parent_id "
-        "WHERE s.hidden = 0 ORDER BY s.key",
+        "WHERE s.hidden = 0 AND s.deleted_at IS NULL ORDER BY s.key",
         {"id": message_id},
     ):
         groups.setdefault(parent_id, []).append(one)
@@ -114,7 +120,28 @@ def kept_from(connection: sqlite3.Connection, message_id: str) -> dict[str, str]
 
 def last_leaf(connection: sqlite3.Connection, message: Message) -> str:
     """Of the visible leaves at or below ``message``, the one that was shown last."""
-    return connection.execute(_LAST_LEAF, {"id": message.id, "session": message.session_id}).fetchone()[0]
+    return connection.execute(_LAST_LEAF_BELOW, {"id": message.id, "session": message.session_id}).fetchone()[0]
+
+
+def nearest(connection: sqlite3.Connection, message: Message) -> str | None:
+    """What to show in place of ``message``: the leaf beside it that was shown last, else the message above.
+
+    None if nothing of the chat can be seen any more.
+    """
+    place = {"id": message.id, "session": message.session_id, "parent": message.parent_id}
+    beside = connection.execute(_LAST_LEAF_BESIDE, place).fetchone()
+    if beside is not None or message.parent_id is None:
+        return beside[0] if beside else None
+    if is_visible(connection, message.parent_id):
+        return message.parent_id
+    row = connection.execute(f"SELECT {MESSAGE_COLUMNS} FROM messages m WHERE id = ?", [message.parent_id]).fetchone()
+    return nearest(connection, Message.from_row(row))
+
+
+def is_visible(connection: sqlite3.Connection, message_id: str) -> bool:
+    """Whether there is such a message, neither hidden nor in the trash."""
+    query = "SELECT 1 FROM messages WHERE id = ? AND hidden = 0 AND deleted_at IS NULL"
+    return connection.execute(query, [message_id]).fetchone() is not None
 
 
 def is_on_path(connection: sqlite3.Connection, message_id: str, leaf_id: str | None) -> bool:
@@ -124,6 +151,6 @@ def is_on_path(connection: sqlite3.Connection, message_id: str, leaf_id: str | N
 
 
 def has_children(connection: sqlite3.Connection, message: Message) -> bool:
-    """Whether any message, hidden ones too, lies under ``message``."""
+    """Whether any message lies under ``message``: hidden ones too, and those in the trash, which may come back."""
     query = "SELECT 1 FROM messages WHERE session_id = ? AND parent_id = ? LIMIT 1"
     return connection.execute(query, [message.session_id, message.id]).fetchone() is not None

@@ -32,6 +32,8 @@ REFUSED = "refused"
 """Finish reason of a reply whose prompt the engine would not take."""
 
 _NO_SESSION = "This chat does not exist any more; open another one from the list."
+_SESSION_DELETED = "This chat is in the trash; restore it to go on."
+_MESSAGE_DELETED = "This message is in the trash; restore it to go on from there."
 _UPSERT_GENERATION = (
     f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
     f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
@@ -58,7 +60,7 @@ def session(connection: sqlite3.Connection, session_id: str) -> Session:
     """
     found = any_session(connection, session_id)
     if found.deleted_at is not None:
-        raise SessionError(_NO_SESSION)
+        raise SessionError(_SESSION_DELETED)
     return found
 
 
@@ -72,6 +74,18 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message:
     if found is None:
         raise SessionError("This message does not exist; reload the page to see the chat as it is.")
     session(connection, found.session_id)
+    return found
+
+
+def kept_message(connection: sqlite3.Connection, message_id: str) -> Message:
+    """A message that is not in the trash either.
+
+    Raises:
+        SessionError: there is none.
+    """
+    found = message(connection, message_id)
+    if found.deleted_at is not None:
+        raise SessionError(_MESSAGE_DELETED)
     return found
 
 
@@ -104,6 +118,8 @@ def question_place(connection: sqlite3.Connection, session_id: str, parent_id: s
     parent = tree.message(connection, parent_id)
     if parent is None or parent.session_id != session_id:
         raise SessionError("The message this one answers is not in this chat; reload the page to see it as it is.")
+    if parent.deleted_at is not None:
+        raise SessionError(_MESSAGE_DELETED)
     if parent.status == "streaming":
         raise SessionError("The reply above is still being written; wait for its end or stop it, then send again.")
     if not _is_empty(parent):
@@ -119,7 +135,7 @@ def add_reply(connection: sqlite3.Connection, message_id: str) -> str:
     Raises:
         SessionError: there is no question to answer.
     """
-    target = message(connection, message_id)
+    target = kept_message(connection, message_id)
     question = target.id if target.role == "user" else target.parent_id
     if question is None or target.role not in ("user", "assistant"):
         raise SessionError("There is no question above this message to reply to.")
@@ -136,7 +152,7 @@ def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tupl
     Raises:
         SessionError: the message is still being written.
     """
-    target = message(connection, message_id)
+    target = kept_message(connection, message_id)
     if target.status == "streaming":
         raise SessionError("This reply is still being written; stop it before editing it.")
     edited = _insert(connection, target.session_id, target.parent_id, target.role, text, "done")
@@ -157,7 +173,7 @@ def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
     Raises:
         SessionError: the reply is complete, empty or still being written.
     """
-    target = message(connection, message_id)
+    target = kept_message(connection, message_id)
     cut_off = target.status in ("stopped", "interrupted", "error") or (
         target.generation is not None and target.generation.finish_reason == "length"
     )
@@ -217,6 +233,8 @@ def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, err
     if head_id != reply_id:
         return None
     back = reply.replaces_id or reply.parent_id
+    if back is not None and not tree.is_visible(connection, back):
+        back = tree.nearest(connection, reply)
     if back is not None:
         move_head(connection, reply.session_id, back)
     return back
@@ -230,8 +248,8 @@ def interrupt_running(connection: sqlite3.Connection) -> int:
     return len(running)
 
 
-def move_head(connection: sqlite3.Connection, session_id: str, message_id: str) -> None:
-    """Show the branch that ends at ``message_id``."""
+def move_head(connection: sqlite3.Connection, session_id: str, message_id: str | None) -> None:
+    """Show the branch that ends at ``message_id``; None shows an empty chat."""
     shown = connection.execute(
         "SELECT m.shown FROM sessions s JOIN messages m ON m.id = s.head_id WHERE s.id = ?", [session_id]
     ).fetchone()

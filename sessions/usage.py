@@ -28,7 +28,7 @@ ORDER BY m.session_id, m.created_at, m.key
 _RUNS = """
 SELECT g.message_id, m.session_id, g.started_at, g.finished_at, g.prompt_tokens, g.cached_tokens, g.completion_tokens
 FROM generations g JOIN messages m ON m.id = g.message_id JOIN sessions s ON s.id = m.session_id
-WHERE s.deleted_at IS NULL AND g.completion_tokens IS NOT NULL
+WHERE s.deleted_at IS NULL AND m.deleted_at IS NULL AND g.completion_tokens IS NOT NULL
 ORDER BY g.started_at
 """
 _SYSTEM = """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from .rows import Generation, Message, Session
 from .titles import UNTITLED
+from .trash import DeletedBranch
 
 View = dict[str, Any]
 
@@ -81,6 +83,11 @@ def session_view(session: Session, model_defaults: dict[str, Any], *, running: b
     }
 
 
+def deleted_branch_view(branch: DeletedBranch) -> View:
+    """A branch in the trash; ``within`` is the deletion that has to be restored first, None if none."""
+    return {**asdict(branch), "title": branch.title or UNTITLED}
+
+
 def message_view(message: Message) -> View:
     """A message with its place among its siblings (1-based; 0 when it is hidden) and how it came to be."""
     place = message.siblings.index(message.id) + 1 if message.id in message.siblings else 0
@@ -95,6 +102,8 @@ def message_view(message: Message) -> View:
         "created_at": message.created_at,
         "error": message.error,
         "hidden": message.hidden,
+        "deleted_at": message.deleted_at,
+        "copied_from": message.copied_from,
         "siblings": message.siblings,
         "sibling_index": place,
         "generation": generation_view(message.generation) if message.generation else None,
