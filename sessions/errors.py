@@ -44,10 +44,10 @@ def explained(path: Path) -> Iterator[None]:
 
 def damaged(path: Path, detail: str) -> StoreError:
     """The error for a file whose content is not a sound database. Backups are named if there are any."""
-    folder = backup_folder(path)
-    copies = f", or put a copy from {folder} in its place," if _has_backup(folder) else ""
-    advice = f"move the file elsewhere{copies} and start again."
-    return StoreError(f"The chat database {path} is damaged ({detail}); nothing was changed: {advice}", "damaged")
+    salvage = "`pagedchat sessions restore --salvage` brings back what can be read of it"
+    if _has_backup(backup_folder(path)):
+        salvage = f"`pagedchat sessions restore` lists the copies in {backup_folder(path)}, and {salvage}"
+    return StoreError(f"The chat database {path} is damaged ({detail}); nothing was changed: {salvage}.", "damaged")
 
 
 def backup_folder(path: Path) -> Path:

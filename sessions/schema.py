@@ -2,9 +2,15 @@
 
 Knows files, versions and connections; knows nothing of chats.
 
-Order on every start: header (a newer file is refused before SQLite sees it), quick_check, versions, WAL, and then one
-``BEGIN IMMEDIATE`` around the second look at the versions, the backup and the migrations, so that two starts at once
-migrate one after the other.
+Order on every start: a replacement that a kill interrupted is carried out; the last committed header is read as bytes,
+from file and log, so that a newer database or another program's is refused before SQLite could make or change a file;
+check, versions, WAL; and then one ``BEGIN IMMEDIATE`` around the second look at the versions, the backup and the
+migrations, so that two starts at once migrate one after the other.
+
+The check reads every page: 0.8 s for 400 MB that lie in memory. Up to 64 MB it is made on every start. Beyond that
+after an end that was not clean (its log is still there), before a migration, and when the last one is a day old; a
+clean end leaves a file that only the disk could have changed since. A file that was cut short, or whose schema cannot
+be read, is noticed on every start.
 """
 
 from __future__ import annotations
@@ -12,14 +18,20 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from .backups import back_up, copies, look_into, rotate
 from .errors import StoreError, backup_folder, damaged, explained
+from .pages import Header, log_of, newest_header, real, size_of
+from .replacing import finish_replacing
 from .versions import MIGRATION_NAMES, MIGRATION_SET
 
+ALWAYS_CHECKED_BYTES = 64 << 20
+CHECK_EVERY = timedelta(days=1)
 APPLICATION_ID = 0x70436861
-_HEADER_BYTES = 100
+_CHECKED_AT = "checked_at"
 
 
 def connect(path: Path, *, busy_timeout_s: float, read_only: bool = False) -> sqlite3.Connection:
@@ -49,33 +61,94 @@ def open_database(path: Path, *, busy_timeout_s: float) -> sqlite3.Connection:
             left as it was.
     """
     with explained(path):
+        finish_replacing(path)
         _create_file(path)
-        _refuse_newer(path, _header_version(path))
+        place = real(path)
+        _refuse_unusable(path)
+        _narrow(path)
+        checked = _check_after_a_kill(path, busy_timeout_s)
         connection = connect(path, busy_timeout_s=busy_timeout_s)
         try:
-            _check_sound(connection, path)
+            if not checked and _needs_whole_check(connection, place):
+                refuse_damaged(connection, path)
+                checked = True
             check_versions(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
-            _migrate(connection, path, busy_timeout_s)
+            _migrate(connection, path)
+            if checked and size_of(place) > ALWAYS_CHECKED_BYTES:
+                _note_check(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
+def missing_notice(path: Path) -> str | None:
+    """What to tell when there is no database where one was: backups or attachments lie beside it."""
+    if size_of(real(path)):
+        return None
+    found = copies(path)
+    if found:
+        return (
+            f"{path} is missing, so the list of chats begins empty, but {backup_folder(path)} holds "
+            f"{len(found)} {'copy' if len(found) == 1 else 'copies'} of it: `pagedchat sessions restore` lists them."
+        )
+    with contextlib.suppress(OSError):
+        if any((path.parent / "attachments").iterdir()):
+            return (
+                f"{path} is missing, so the list of chats begins empty, but files that were sent with chats are still "
+                "there: if you moved the database, end pagedchat and put it back."
+            )
+    return None
+
+
+def refuse_strange(file: Path, path: Path, header: Header | None) -> None:
+    """Refuse what is no database of ours, or a newer one, without a lock and without changing anything.
+
+    Args:
+        file: what is looked at; ``path`` is what the sentence names.
+
+    Raises:
+        StoreError: damaged, foreign or newer.
+    """
+    if header is None:
+        raise damaged(path, "it does not begin as a database does")
+    if header.application_id != APPLICATION_ID:
+        with closing(look_into(file)) as connection:
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+                raise _foreign(path)
+    _refuse_newer(path, header.user_version)
+
+
+def refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:
+    """Check every page.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict is None or verdict[0] != "ok":
+        detail = verdict[0].splitlines()[-1] if verdict else "no answer from its check"
+        raise damaged(path, detail)
+
+
 def _create_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _narrow(path: Path) -> None:
     if os.name == "posix" and path.stat().st_mode & 0o777 != 0o600:
         with contextlib.suppress(PermissionError):
             os.chmod(path, 0o600)
 
 
-def _header_version(path: Path) -> int:
-    """``user_version`` as the file's first page has it; 0 for an empty file."""
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
-    return int.from_bytes(header[60:64], "big") if header.startswith(b"SQLite format 3\x00") else 0
+def _refuse_unusable(path: Path) -> None:
+    place = real(path)
+    if size_of(place):
+        refuse_strange(place, path, newest_header(place))
+    elif size_of(log_of(place)):
+        raise damaged(path, "it is empty, though its log is not")
 
 
 def _refuse_newer(path: Path, version: int) -> None:
@@ -87,11 +160,39 @@ def _refuse_newer(path: Path, version: int) -> None:
         )
 
 
-def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
-    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict is None or verdict[0] != "ok":
-        detail = verdict[0].splitlines()[-1] if verdict else "no answer from its check"
-        raise damaged(path, detail)
+def _foreign(path: Path) -> StoreError:
+    return StoreError(
+        f"The file {path} is a database of another program; it was left untouched: move it elsewhere, "
+        "or choose another folder with --data-dir.",
+        "foreign",
+    )
+
+
+def _check_after_a_kill(path: Path, busy_timeout_s: float) -> bool:
+    """Check file and log as they lie there, if there is a log; a writer that closes would first fold it in."""
+    place = real(path)
+    if not size_of(log_of(place)):
+        return False
+    with closing(sqlite3.connect(f"{place.as_uri()}?mode=ro", uri=True, timeout=busy_timeout_s)) as connection:
+        refuse_damaged(connection, path)
+    return True
+
+
+def _needs_whole_check(connection: sqlite3.Connection, place: Path) -> bool:
+    if size_of(place) <= ALWAYS_CHECKED_BYTES or len(_applied(connection)) < len(MIGRATION_NAMES):
+        return True
+    row = connection.execute("SELECT value FROM state WHERE key = ?", [_CHECKED_AT]).fetchone()
+    try:
+        age = datetime.now(UTC) - datetime.fromisoformat(row[0])
+    except (TypeError, ValueError):
+        return True
+    return not timedelta(0) <= age < CHECK_EVERY
+
+
+def _note_check(connection: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.OperationalError):  # locked: the next start checks again
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [_CHECKED_AT, moment])
 
 
 def _applied(connection: sqlite3.Connection) -> list[str]:
@@ -110,15 +211,11 @@ def check_versions(connection: sqlite3.Connection, path: Path) -> list[str]:
     if not set(applied) <= set(MIGRATION_NAMES):
         _refuse_newer(path, len(MIGRATION_NAMES) + 1)
     if not applied and connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
-        raise StoreError(
-            f"The file {path} is a database of another program; it was left untouched: move it elsewhere, "
-            "or choose another folder with --data-dir.",
-            "foreign",
-        )
+        raise _foreign(path)
     return applied
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, busy_timeout_s: float) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if len(_applied(connection)) == len(MIGRATION_NAMES):
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -126,13 +223,15 @@ def _migrate(connection: sqlite3.Connection, path: Path, busy_timeout_s: float) 
         applied = check_versions(connection, path)
         if len(applied) < len(MIGRATION_NAMES):
             if applied:
-                _back_up(path, len(applied), busy_timeout_s)
+                back_up(path, "version", version=len(applied))
             _apply(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    with contextlib.suppress(OSError):
+        rotate(path)
 
 
 def _apply(connection: sqlite3.Connection) -> None:
@@ -143,22 +242,3 @@ def _apply(connection: sqlite3.Connection) -> None:
     migrations.apply(Database(connection))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {len(MIGRATION_NAMES)}")
-
-
-def _back_up(path: Path, version: int, busy_timeout_s: float) -> Path:
-    """A whole copy beside the database, taken by a second connection while the first holds the write lock."""
-    folder = backup_folder(path)
-    folder.mkdir(exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    target = folder / f"{path.stem}-{stamp}-version-{version}.db"
-    part = target.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    reader = connect(path, busy_timeout_s=busy_timeout_s)
-    try:
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        reader.execute("VACUUM INTO ?", [str(part)])
-        part.replace(target)
-    finally:
-        reader.close()
-        part.unlink(missing_ok=True)
-    return target
