@@ -241,7 +241,7 @@ def test_deleting_stops_and_hides_a_chat_and_can_be_undone(tmp_path: Path) -> No
             assert gone["deleted_at"]
             assert [one["id"] for one in await room.service.list_sessions()] == [other]
             for refused in (room.service.open(session_id), room.service.send(session_id, None, "more")):
-                with pytest.raises(SessionError, match="does not exist"):
+                with pytest.raises(SessionError, match="restore it"):
                     await refused
             await room.service.undelete(session_id)
             question, reply = await room.shown(session_id)
