@@ -211,7 +211,8 @@ def _finish(fresh: sqlite3.Connection, report: SalvageReport) -> None:
     report.chats = fresh.execute("SELECT count(*) FROM sessions").fetchone()[0]
     report.messages = fresh.execute("SELECT count(*) FROM messages").fetchone()[0]
     report.lost_messages = done.lost
-    report.affected = _affected(fresh, done)
+    if report.unread or done.lost:
+        report.affected = _affected(fresh, done)
     verdict = fresh.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if verdict != "ok":
         raise StoreError(f"What was salvaged did not make a sound database ({verdict}).", "damaged")
@@ -225,7 +226,11 @@ def _affected(fresh: sqlite3.Connection, done: Mended) -> list[tuple[str, str]]:
         what = "the message before one of its messages is" if count == 1 else f"the messages before {count} others are"
         found.append((titles[session_id], f"{what} lost, so that these begin branches of their own"))
     heads = set(done.heads) - set(done.roots)
-    return found + [(titles[one], "its last message is lost; the latest that was read is shown") for one in heads]
+    found += [(titles[one], "its last message is lost; the latest that was read is shown") for one in heads]
+    spoilt = "SELECT session_id, count(*) FROM messages WHERE instr(content, char(65533)) GROUP BY session_id"
+    for session_id, count in fresh.execute(spoilt).fetchall():
+        found.append((titles[session_id], f"a part of the text of {_count(count, 'message')} cannot be read"))
+    return found
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from . import tree, turns
+from .backups import back_up
 from .connection import Connection
 from .errors import SessionError, explained
 from .ids import new_id, now
 from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
-from .schema import connect, open_database
+from .schema import connect, missing_notice, open_database
 from .trash import Trash
 
 _CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at", "folder_id")
@@ -30,6 +31,7 @@ class SessionStore:
 
     Attributes:
         path: the file, mode 0600.
+        notice: what the user must be told of this start; None if all is as it should be.
         trash: what was deleted.
     """
 
@@ -43,6 +45,7 @@ class SessionStore:
             StoreError: damaged, newer, another program's, read-only, full or locked; the file is left as it was.
         """
         self.path = Path(path)
+        self.notice = missing_notice(self.path)
         self._writer = Connection(open_database(self.path, busy_timeout_s=busy_timeout_s), self.path)
         try:
             with explained(self.path):
@@ -57,6 +60,14 @@ class SessionStore:
     def commits(self) -> int:
         """Transactions committed since it was opened."""
         return self._writer.commits
+
+    def backup(self, target: Path | None = None) -> Path:
+        """A verified copy while chats go on, at ``target`` or among the backups; returns where it is.
+
+        Raises:
+            StoreError: no room, or the target exists.
+        """
+        return back_up(self.path, "hand", target)
 
     def close(self) -> None:
         """Close both connections; SQLite folds the log into the file."""
