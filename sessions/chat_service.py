@@ -17,7 +17,7 @@ from .errors import SessionError
 from .ids import now
 from .library_service import LibraryService
 from .prompt_room import check_room
-from .prompts import prompt_messages, sent_messages
+from .prompts import check_continuable, prompt_messages, sent_messages
 from .reply_job import ReplyJob, TextPart
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .service_core import ServiceCore
@@ -160,11 +160,13 @@ class ChatService:
         return await self.core.whole(self._reply(self.store.add_reply, message_id))
 
     async def continue_reply(self, message_id: str) -> View:
-        """Write a reply further that was stopped, cut off or met its limit."""
+        """Write a reply further that was stopped, cut off or met its limit, or that a person edited."""
         return await self.core.whole(self._continue(message_id))
 
     async def edit(self, message_id: str, text: str) -> View:
         """{"message", "user", "reply"}: a sibling with another text, and for a question the reply that begins.
+
+        A message of any other role is done with its new text; ``continue_reply`` writes an edited reply further.
 
         A question that has no room is refused as in ``send``.
         """
@@ -312,14 +314,14 @@ class ChatService:
 
     async def _continue(self, message_id: str) -> View:
         if self.engine.status.state == "ready":
-            path = await self.prompt_path(message_id)
-            if not path.messages[-1].empty and message_id not in path.token_ids:
-                raise SessionError("Another model or you wrote this reply, so it cannot be continued; regenerate it.")
+            path, reply = await self.prompt_path(message_id), await self.core.read(self.store.message, message_id)
+            if not reply.empty:
+                check_continuable(path, reply, self.fingerprint())
         return await self._reply(self.store.resume_reply, message_id)
 
     async def _edit(self, message_id: str, text: str) -> View:
         old = await self.core.read(self.store.message, message_id)
-        if old.role == "user":
+        if old.role == "user" and old.deleted_at is None:
             await self._check_room(old.session_id, old.parent_id, text)
         session, edited, reply = await self.core.write(self.store.add_edit, message_id, text)
         view = self.core.tell_message(edited)

@@ -22,14 +22,23 @@ class Prompt:
 
     Attributes:
         message_ids: id of each message of the request; "" for the system turn.
-        known_ids: ids that the reply has already, when it is continued; header included.
     """
 
     request: GenerateRequest
     generation: Generation
     system_prompt: str | None
     message_ids: list[str] = field(default_factory=list)
-    known_ids: list[int] = field(default_factory=list)
+
+    @property
+    def continues(self) -> bool:
+        """Whether the last message is the reply itself."""
+        return not self.request.add_generation_prompt
+
+    def reply_begins(self, started: RequestStarted) -> list[int]:
+        """Ids of the prompt that are the reply's: its header, or what it has so far; empty if nobody can tell."""
+        if not self.continues:
+            return started.generation_ids
+        return (self.request.messages or [])[-1]["token_ids"] or (started.segments[-1] if started.segments else [])
 
     def new_tokens(self, fingerprint: str, started: RequestStarted) -> ReplyTokens:
         """The ids that ``started`` tells of messages sent without any, and the reply's header."""
@@ -40,7 +49,9 @@ class Prompt:
         for index, (message_id, segment) in enumerate(zip(self.message_ids, started.segments, strict=True)):
             if messages[index]["token_ids"] is not None:
                 continue
-            if message_id == "":
+            if self.continues and index == len(messages) - 1:
+                tokens.header_tokens = len(segment)
+            elif message_id == "":
                 tokens.system_ids = pack(segment)
             elif index >= (started.kept_from or 0):
                 tokens.segments[message_id] = pack(segment)
@@ -62,13 +73,14 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
 
     Raises:
         RequestError: a sampling value without meaning.
-        SessionError: the reply to continue has no ids of this model.
+        SessionError: the reply to continue has no answer yet, and its thinking no ids of this model.
     """
     continues = path.messages[-1].id == reply.id
     messages, message_ids = prompt_messages(path)
-    known_ids = path.token_ids.get(reply.id, [])
-    if continues and not known_ids:
-        raise SessionError("Another model wrote this reply, so it cannot be continued here; regenerate it instead.")
+    if continues:
+        check_continuable(path, reply, fingerprint)
+        if not is_own(reply, fingerprint):
+            messages[-1]["token_ids"] = None
     params = effective_params(path.session.params, info.get("sampling_defaults") or {})
     if params.get("seed") is None:
         params["seed"] = secrets.randbits(_SEED_BITS)
@@ -92,7 +104,25 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         seed=params["seed"],
         started_at=now(),
     )
-    return Prompt(request, generation, path.session.system_prompt, message_ids, known_ids)
+    return Prompt(request, generation, path.session.system_prompt, message_ids)
+
+
+def is_own(reply: Message, fingerprint: str) -> bool:
+    """Whether a reply's ids are those that this model sampled, not those of a text that was closed and sent."""
+    return reply.generation is not None and reply.generation.model_fingerprint == fingerprint
+
+
+def check_continuable(path: PromptPath, reply: Message, fingerprint: str) -> None:
+    """Refuse to go on with thinking that cannot be sent: without ids, only an answer is sent as text.
+
+    Args:
+        path: the branch that ends with ``reply``.
+
+    Raises:
+        SessionError: the reply has no answer yet, and its thinking no ids of this model.
+    """
+    if not reply.content and not (is_own(reply, fingerprint) and path.token_ids.get(reply.id)):
+        raise SessionError("Another model's thinking cannot be continued; regenerate the reply instead.")
 
 
 def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:

@@ -250,7 +250,6 @@ class ReplyJob:
         fingerprint = self._host.fingerprint()
         prompt = build_prompt(path, self.message, self._host.engine.status.info, fingerprint)
         self._generation = prompt.generation
-        self._token_ids = array("i", prompt.known_ids)
         return prompt
 
     async def _follow(self, prompt: Prompt) -> _End:
@@ -270,8 +269,9 @@ class ReplyJob:
         self._generation.note = started.note
         self._text.begin(started)
         prompt.note_left_out(started)
-        self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
-        self._token_ids.extend(started.generation_ids)
+        self._token_ids = array("i", prompt.reply_begins(started))
+        if self._token_ids or not prompt.continues:
+            self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
         self._num_given = len(self._token_ids)
         self._ids_before = len(self._token_ids)
         # The header, or the part that is continued, ends the prompt and begins the reply: it counts as the reply's.

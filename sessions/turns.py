@@ -38,6 +38,16 @@ _UPSERT_GENERATION = (
     f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
     f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
 )
+COPY_TOKENS = (
+    "INSERT INTO message_tokens (message_id, fingerprint, header_tokens, token_ids) "
+    "SELECT ?, fingerprint, header_tokens, token_ids FROM message_tokens"
+)
+"""What a copy of a message needs to be sent as the same ids; the copy's id, then a WHERE."""
+COPY_RUNS = (
+    f"INSERT INTO generations ({', '.join(GENERATION_FIELDS)}) "
+    f"SELECT ?, {', '.join(GENERATION_FIELDS[1:])} FROM generations"
+)
+"""How a copy came to be, like its original."""
 
 
 def any_session(connection: sqlite3.Connection, session_id: str) -> Session:
@@ -166,30 +176,30 @@ def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tupl
 
 
 def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
-    """Open a reply that was cut off, to be written further; returns its id.
+    """Open a reply that was cut off, or that a person wrote, to be written further; returns its id.
 
     If messages follow it, they stay under it as it is, and a copy beside it is continued.
 
     Raises:
-        SessionError: the reply is complete, empty or still being written.
+        SessionError: the reply is a model's and complete, or it is empty or still being written.
     """
     target = kept_message(connection, message_id)
-    cut_off = target.status in ("stopped", "interrupted", "error") or (
-        target.generation is not None and target.generation.finish_reason == "length"
+    unfinished = (
+        target.status in ("stopped", "interrupted", "error")
+        or target.generation is None
+        or target.generation.finish_reason == "length"
     )
-    if target.role != "assistant" or target.status == "streaming" or not cut_off or target.empty:
+    if target.role != "assistant" or target.status == "streaming" or not unfinished or target.empty:
         raise SessionError("Only a reply that was cut off can be continued; regenerate it for another one.")
     if tree.has_children(connection, target):
         replaced = _shown_at(connection, target)
         copy = _insert(connection, target.session_id, target.parent_id, "assistant", target.content, "streaming")
         connection.execute(
-            "UPDATE messages SET replaces_id = ?, reasoning = ? WHERE id = ?", [replaced, target.reasoning, copy]
+            "UPDATE messages SET replaces_id = ?, reasoning = ?, copied_from = ? WHERE id = ?",
+            [replaced, target.reasoning, target.id, copy],
         )
-        connection.execute(
-            "INSERT INTO message_tokens SELECT ?, fingerprint, header_tokens, token_ids FROM message_tokens "
-            "WHERE message_id = ?",
-            [copy, target.id],
-        )
+        for statement in (COPY_TOKENS, COPY_RUNS):
+            connection.execute(f"{statement} WHERE message_id = ?", [copy, target.id])
     else:
         copy = target.id
         connection.execute("UPDATE messages SET status = 'streaming', error = NULL WHERE id = ?", [copy])
@@ -320,6 +330,10 @@ def _write_tokens(connection: sqlite3.Connection, reply_id: str, tokens: ReplyTo
         "INSERT INTO message_tokens (message_id, fingerprint, header_tokens, token_ids) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET token_ids = excluded.token_ids, "
         "header_tokens = max(header_tokens, excluded.header_tokens)"
+    )
+    # What this run wrote is in no other model's ids.
+    connection.execute(
+        "DELETE FROM message_tokens WHERE message_id = ? AND fingerprint != ?", [reply_id, tokens.fingerprint]
     )
     if tokens.token_ids:
         connection.execute(put, [reply_id, tokens.fingerprint, tokens.header_tokens, tokens.token_ids])

@@ -72,6 +72,7 @@ class FakeEngineClient:
         self.block_size: int = self._info["block_size"]
         self._fed: list[list[int]] = []
         self.pins: dict[str, dict[str, Any]] = {}
+        self.forgotten: list[str] = []
         self._live: dict[str, tuple[GenerateRequest, list[int]]] = {}
         self._ends: dict[str, tuple[str, str | None]] = {}
         self._status = EngineStatus("ready", None, "", self._info) if ready else EngineStatus()
@@ -362,6 +363,13 @@ class FakeEngineClient:
             raise EngineError("The cache cannot be reset while requests hold blocks.")
         self._fed.clear()
 
+    async def forget(self, session: str) -> dict[str, int]:
+        self.forgotten.append(session)
+        for event in self.events:
+            if event["labels"].get("session") == session:
+                event["labels"], event["request_id"] = {}, None
+        return {"blocks": 0}
+
     async def pin(
         self, name: str, token_ids=None, *, prompt=None, messages=None, template_args=None, salt: str = ""
     ) -> None:
@@ -406,7 +414,8 @@ def _built(messages: Sequence[PromptMessage], add_header: bool) -> BuiltPrompt:
     for message in messages:
         ids = message.token_ids
         if ids is None:
-            ids = [HEADERS[message.role], *message.content.encode(), END]
+            closing = [END] if add_header or message is not messages[-1] else []
+            ids = [HEADERS[message.role], *message.content.encode(), *closing]
             if segments and segments[-1][-1] != END:
                 ids = [END, *ids]
         segments.append(list(ids))
