@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -32,6 +32,7 @@ from ..sessions.chat_service import ChatService
 from ..sessions.store import SessionStore
 from . import browser, ports
 from .background import in_thread, leave_after
+from .backup_watch import BackupWatch
 from .engine_start import EngineStart
 from .folders import Folders, can_write
 from .instance import InstanceLock, RunningServer
@@ -84,6 +85,9 @@ def run(configuration: Configuration) -> int:
         _quiet_environment(folders)
         listener = ports.listen(settings.host, settings.port)
         with listener, closing(SessionStore(folders.database)) as store:
+            if store.notice:
+                say(f"pagedchat: {store.notice}", sys.stderr)
+                log.warning("%s", store.notice)
             port = listener.getsockname()[1]
             lock.publish(port, ports.page_url(settings.host, port))
             bound = replace(configuration, settings=settings.model_copy(update={"port": port}))
@@ -187,7 +191,8 @@ class Server:
         target = Target(settings, None if isinstance(model, ModelFileError) else model)
         self.recovery = Recovery(self.client, configuration, models, target, self._start_again)
         self.alerts = AlertWatch(self.client, settings, folders)
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: asyncio.Future[Any] | None = None
+        self._backups = BackupWatch(folders.database)
         self._saved = False
         self._models = models
         self._engine = self._engine_start(target, trouble)
@@ -255,7 +260,7 @@ class Server:
             answering.result()
             say(f"pagedchat is ready at {self.url}", sys.stdout)
             self._engine.page_is_up()
-            self._watching = asyncio.create_task(self.alerts.run())
+            self._watching = asyncio.gather(self.alerts.run(), self._backups.run())
             if not self._settings.no_browser and browser.has_browser():
                 browser.open_page(self.url)
         await serving

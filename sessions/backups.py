@@ -110,8 +110,9 @@ def daily_backup(path: Path) -> Path | None:
     Raises:
         StoreError: see `back_up`; nothing was removed.
     """
-    if not is_due(path):
-        return None
+    with explained(path):
+        if not is_due(path) or not _has_chats(path):
+            return None
     made = back_up(path, "daily")
     rotate(path)
     return made
@@ -237,12 +238,20 @@ def _copy(path: Path, part: Path) -> None:
 
 def _is_whole(part: Path, before: dict[str, int], after: dict[str, int]) -> bool:
     """Whether a copy is sound and has the rows that its source had before or after it was taken."""
-    with closing(look_into(part)) as copy:
-        if copy.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            return False
-        counts = row_counts(copy)
+    try:
+        with closing(look_into(part)) as copy:
+            if copy.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                return False
+            counts = row_counts(copy)
+    except sqlite3.Error:
+        return False
     same = counts.keys() == before.keys() == after.keys()
     return same and all(min(before[one], after[one]) <= counts[one] <= max(before[one], after[one]) for one in counts)
+
+
+def _has_chats(path: Path) -> bool:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
+        return connection.execute("SELECT 1 FROM sessions").fetchone() is not None
 
 
 def _check_room(path: Path, folder: Path, kind: Kind) -> None:
