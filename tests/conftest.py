@@ -13,6 +13,12 @@ import pagedchat
 assert "site-packages" in pagedchat.__file__, "install the package first: pip install '.[test]'"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Files go to the processes of ``-n`` in the order of the collection, see below."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests come last: Playwright keeps its event loop in the main thread, where others run their own."""
     items.sort(key=lambda item: "browser" in item.path.parts)

@@ -60,13 +60,14 @@ def ask(driver: PageDriver, text: str) -> None:
     driver.wait_done()
 
 
-def other_hosts(context: BrowserContext, app: RunningApp) -> list[str]:
-    """Addresses that pages of ``context`` ask for anywhere but at the server; filled from now on."""
+def other_hosts(context: BrowserContext, *apps: RunningApp) -> list[str]:
+    """Addresses that pages of ``context`` ask for anywhere but at these servers; filled from now on."""
+    homes = {urlsplit(app.url).netloc for app in apps}
     asked: list[str] = []
 
     def note(url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("data", "blob") and parts.netloc != urlsplit(app.url).netloc:
+        if parts.scheme not in ("data", "blob") and parts.netloc not in homes:
             asked.append(url)
 
     context.on("request", lambda request: note(request.url))
@@ -79,7 +80,7 @@ def test_a_chat_is_branched_and_found_again_after_a_restart(
 ):
     flags = ("--model", str(default_model_path))
     app = start_app(*flags)
-    elsewhere = other_hosts(context, app)
+    first_visits = other_hosts(context, app)
     session = new_chat(app)
     driver = PageDriver(context.new_page(), app.url).goto(f"?session={session}")
     complaints: list[str] = []
@@ -107,12 +108,14 @@ def test_a_chat_is_branched_and_found_again_after_a_restart(
     assert driver.grid() == {name: snapshot[name] for name in ("free", "cached", "active", "shared", "seq")}
 
     assert complaints == []
+    assert first_visits == []
 
     code, seconds = app.stop()
     assert (code, app.errors) == (0, "")
     assert seconds < 5
 
     again = start_app(*flags, data_dir=app.data_dir)
+    later_visits = other_hosts(context, app, again)
     found = PageDriver(context.new_page(), again.url).goto()
     expect(found.messages("assistant")).to_have_count(2)
     assert found.session_id == session
@@ -121,4 +124,4 @@ def test_a_chat_is_branched_and_found_again_after_a_restart(
     found.action(found.messages("assistant").last, "sibling-next")
     expect(found.messages("assistant").last.get_by_test_id("sibling-label")).to_have_text("2/2")
 
-    assert elsewhere == []
+    assert later_visits == []
