@@ -34,8 +34,9 @@ def put_in_place(path: Path, fresh: Path) -> Path | None:
     """
     place = real(path)
     with explained(path):
-        with contextlib.suppress(sqlite3.Error):  # a damaged one is put aside with its log
-            fold(place)
+        with contextlib.suppress(sqlite3.Error):
+            if _is_sound(place):  # a damaged one is put aside with its log
+                fold(place)
         sync_file(fresh)
         os.replace(fresh, _whole(place))
         sync_folder(place.parent)
@@ -69,6 +70,14 @@ def finish_replacing(path: Path) -> Path | None:
 def part_of(place: Path) -> Path:
     """Where the file that will take the place of ``place`` is made."""
     return place.with_name(place.name + ".part")
+
+
+def _is_sound(place: Path) -> bool:
+    """Whether file and log make a database that can be read; looks at them without a change."""
+    if not size_of(place):
+        return False
+    with closing(sqlite3.connect(f"{place.as_uri()}?mode=ro", uri=True, timeout=5.0)) as connection:
+        return connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
 
 
 def _whole(place: Path) -> Path:
