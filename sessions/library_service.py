@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .exchange.exchange_service import export_chats, import_chats
 from .service_core import ServiceCore
 from .views import View, deleted_branch_view
 
@@ -42,3 +43,16 @@ class LibraryService:
         number = await self._core.write(self._core.store.trash.purge, wanted)
         self._core.tell({"type": "purged", "ids": wanted})
         return number
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    async def export(
+        self, ids: Iterable[str] | None, format_name: str, *, branches: bool = True
+    ) -> tuple[str, str, bytes]:
+        """(file name, media type, content) of chats, all that are not in the trash for None. See ``export_chats``."""
+        file = await export_chats(self._core, ids, format_name, branches)
+        return file.name, file.media_type, file.data
+
+    async def import_file(self, name: str, data: bytes, *, skip_seen: bool = False) -> View:
+        """Bring the chats of a file in, all or nothing; returns a report. See ``import_chats``."""
+        return await import_chats(self._core, name, data, skip_seen)

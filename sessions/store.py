@@ -12,13 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import tree, turns
+from . import search_index, tree, turns
 from .backups import back_up
 from .connection import Connection
 from .errors import SessionError, explained
+from .exchange.exchange_store import ExchangeStore
+from .exchange.files import FileFolder
 from .ids import new_id, now
 from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
 from .schema import connect, missing_notice, open_database
+from .search import Search
 from .trash import Trash
 
 _CHANGEABLE = ("title", "title_by", "system_prompt", "params", "model", "pinned", "archived", "deleted_at", "folder_id")
@@ -32,7 +35,9 @@ class SessionStore:
     Attributes:
         path: the file, mode 0600.
         notice: what the user must be told of this start; None if all is as it should be.
+        search: finds messages and titles.
         trash: what was deleted.
+        exchange: whole chats in and out, for files.
     """
 
     def __init__(self, path: str | Path, *, busy_timeout_s: float = 5.0) -> None:
@@ -48,13 +53,17 @@ class SessionStore:
         self.notice = missing_notice(self.path)
         self._writer = Connection(open_database(self.path, busy_timeout_s=busy_timeout_s), self.path)
         try:
+            search_index.catch_up(self._writer)
             with explained(self.path):
                 raw = connect(self.path, busy_timeout_s=busy_timeout_s, read_only=True)
         except BaseException:
             self._writer.close()
             raise
         self._reader = Connection(raw, self.path)
+        self.search = Search(self._reader)
         self.trash = Trash(self._writer, self._reader, self._forget_words, self._drop_files)
+        files = FileFolder(self.path.parent / "attachments")
+        self.exchange = ExchangeStore(self._writer, self._reader, files)
 
     @property
     def commits(self) -> int:
@@ -129,6 +138,8 @@ class SessionStore:
             connection.execute(
                 f"UPDATE sessions SET {columns}, version = version + 1 WHERE id = ?", [*changes.values(), session_id]
             )
+            if "title" in changes:
+                search_index.put_title(connection, session_id)
             return turns.any_session(connection, session_id)
 
     def remember_last(self, session_id: str) -> None:
@@ -287,6 +298,7 @@ class SessionStore:
 
     def _forget_words(self, connection: sqlite3.Connection, sessions: list[int], messages: list[int]) -> None:
         """Take rows that go for ever out of the search."""
+        search_index.forget(connection, sessions, messages)
 
     def _drop_files(self, hashes: list[str]) -> None:
         """Remove files that nothing names any more."""
