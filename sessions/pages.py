@@ -59,7 +59,7 @@ def size_of(path: Path) -> int:
     """Bytes in a file; 0 if it is not there."""
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
 
 

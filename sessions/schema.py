@@ -84,10 +84,15 @@ def open_database(path: Path, *, busy_timeout_s: float) -> sqlite3.Connection:
 
 
 def missing_notice(path: Path) -> str | None:
-    """What to tell when there is no database where one was: backups or attachments lie beside it."""
-    if size_of(real(path)):
-        return None
-    found = copies(path)
+    """What to tell when there is no database where one was: backups or attachments lie beside it.
+
+    Raises:
+        StoreError: the folder cannot be looked into.
+    """
+    with explained(path):
+        if size_of(real(path)):
+            return None
+        found = copies(path)
     if found:
         return (
             f"{path} is missing, so the list of chats begins empty, but {backup_folder(path)} holds "
