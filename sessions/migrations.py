@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from sqlite_utils import Database, Migrations
 
+from .search_index import rebuild
 from .versions import MIGRATION_SET
 
 migrations = Migrations(MIGRATION_SET)
@@ -212,3 +213,20 @@ def m003_library(db: Database) -> None:
     """Folders, presets, attachments, drafts, the trash for branches, and what a reply takes to be made again."""
     for statement in _LIBRARY:
         db.execute(statement)
+
+
+_SEARCH = (
+    "CREATE INDEX messages_by_time ON messages (created_at)",
+    "CREATE INDEX messages_with_error ON messages (status) WHERE status = 'error'",
+    "CREATE INDEX messages_with_reasoning ON messages (role) WHERE reasoning IS NOT NULL",
+    "CREATE INDEX messages_of_other_roles ON messages (role) WHERE role NOT IN ('user', 'assistant')",
+    "CREATE INDEX generations_by_model ON generations (model)",
+)
+
+
+@migrations()
+def m004_search(db: Database) -> None:
+    """The full-text index, where this Python has FTS5, and what the filters of a search ask for."""
+    for statement in _SEARCH:
+        db.execute(statement)
+    rebuild(db.conn)

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from dataclasses import asdict
 
-from . import tree
+from . import search_index, tree
 from .errors import SessionError
 from .ids import new_id, now
 from .rows import (
@@ -116,6 +116,7 @@ def add_question(connection: sqlite3.Connection, session_id: str, parent_id: str
         connection.execute(
             "UPDATE sessions SET title = ?, title_by = 'words' WHERE id = ?", [title_from(text), session_id]
         )
+        search_index.put_title(connection, session_id)
     return _start_reply(connection, session_id, user_id, None)
 
 
@@ -202,6 +203,7 @@ def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
             connection.execute(f"{statement} WHERE message_id = ?", [copy, target.id])
     else:
         copy = target.id
+        search_index.remove(connection, copy)
         connection.execute("UPDATE messages SET status = 'streaming', error = NULL WHERE id = ?", [copy])
     move_head(connection, target.session_id, copy)
     _touch(connection, target.session_id)
@@ -235,6 +237,7 @@ def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, err
     connection.execute(
         "UPDATE messages SET status = ?, error = ?, updated_at = ? WHERE id = ?", [status, error, now(), reply_id]
     )
+    search_index.put(connection, reply_id)
     explains_itself = status == "error" and error is not None and reply.replaces_id is None
     if not reply.empty or explains_itself:
         return None
@@ -295,6 +298,8 @@ def _insert(
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [message_id, session_id, parent_id, role, content, status, time_now, time_now],
     )
+    if status != "streaming":
+        search_index.put(connection, message_id)
     return message_id
 
 

@@ -1,0 +1,212 @@
+"""The full-text index: what it holds of messages and titles, and how it is kept in step with them.
+
+::
+
+    messages ──key──> message_words   content and reasoning as tokens; the tokens themselves are not kept
+    sessions ──key──> session_words   the title as tokens
+
+Every function works over an open connection, inside the transaction that writes the message or the title. A message is
+in the index from its end on, hidden and deleted ones too: what a search shows is decided when it is asked. Whoever
+changes or removes a message that has ended calls ``remove`` first, because tokens can only be taken out while the text
+is there.
+
+Writing a message never fails because of the index. When the index cannot be written, or this Python has no FTS5, that
+is noted in the table ``state``; searches then look through the messages themselves, and the next start that can makes
+the index anew. Source of the statements: SQLite's fts5.html, sections 4.4.1 and 6.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from .connection import Connection
+from .search_text import FOLDING, index_text
+
+SIGNATURE = f"{FOLDING} {unicodedata.unidata_version}"
+"""Of the folding that an index was made with; one with another is of no use."""
+
+_STATE = "search_index"
+_STALE = "stale"
+_TOKENS = "tokenize = \"ascii tokenchars '+#`:/'\""  # the tokens are made here; SQLite only has to part them
+_TABLES = {
+    "message_words": f"fts5(content, reasoning, content = '', {_TOKENS})",
+    "session_words": f"fts5(title, {_TOKENS})",
+}
+_FILL_HASH_BYTES = 16 << 20
+_TEXTS = "SELECT key, content, reasoning FROM messages WHERE status != 'streaming'"
+
+
+@cache
+def has_fts5() -> bool:
+    """Whether this Python's SQLite has full-text search."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(word)")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def usable(connection: sqlite3.Connection) -> bool:
+    """Whether the index is there and in step with the messages."""
+    return has_fts5() and _state(connection) == SIGNATURE
+
+
+def needs_rebuild(connection: sqlite3.Connection) -> bool:
+    """Whether it can be made now, and is missing, of another folding, or has lost or kept rows it should not."""
+    if not has_fts5():
+        return False
+    if _state(connection) != SIGNATURE:
+        return True
+    messages = "(SELECT count(*) FROM messages) - (SELECT count(*) FROM messages WHERE status = 'streaming')"
+    titles = "(SELECT count(title) FROM sessions)"
+    held = "(SELECT count(*) FROM {}_docsize)"
+    query = f"SELECT {messages} = {held.format('message_words')} AND {titles} = {held.format('session_words')}"
+    try:
+        return not connection.execute(query).fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if _concerns_index(error):
+            return True
+        raise
+
+
+def catch_up(writer: Connection) -> None:
+    """Make the index anew where it can be made and is not in step, at a start. A broken one that SQLite cannot even
+    remove is left; searches do without it.
+
+    Raises:
+        StoreError: the disk or another program is in the way.
+    """
+    with writer.reading() as connection:
+        if not needs_rebuild(connection):
+            return
+    with writer.transaction(durable=False) as connection:
+        if needs_rebuild(connection):
+            _attempt(connection, lambda: rebuild(connection))
+
+
+def rebuild(connection: sqlite3.Connection) -> None:
+    """Make the index from the messages and titles there are; without FTS5 there is none."""
+    if not has_fts5():
+        _set_state(connection, _STALE)
+        return
+    for name, definition in _TABLES.items():
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+        connection.execute(f"CREATE VIRTUAL TABLE {name} USING {definition}")
+    connection.execute("INSERT INTO message_words (message_words, rank) VALUES ('hashsize', ?)", [_FILL_HASH_BYTES])
+    connection.executemany(_PUT, _rows(connection.execute(_TEXTS + " ORDER BY key")))
+    connection.execute("INSERT INTO message_words (message_words, rank) VALUES ('hashsize', ?)", [1 << 20])
+    titles = connection.execute("SELECT key, title FROM sessions WHERE title IS NOT NULL ORDER BY key")
+    connection.executemany(_PUT_TITLE, ((row[0], index_text(row[1])) for row in titles))
+    _set_state(connection, SIGNATURE)
+
+
+def put(connection: sqlite3.Connection, message_id: str) -> None:
+    """Take in a message that has ended."""
+    _keep_in_step(connection, lambda: _put(connection, "id", message_id))
+
+
+def remove(connection: sqlite3.Connection, message_id: str) -> None:
+    """Take out a message whose text is about to change."""
+    texts = connection.execute(f"{_TEXTS} AND id = ?", [message_id])
+    _keep_in_step(connection, lambda: connection.executemany(_TAKE, _rows(texts)))
+
+
+def put_title(connection: sqlite3.Connection, session_id: str) -> None:
+    """Take in the title that a session has now, in place of the one it had."""
+    _keep_in_step(connection, lambda: _put_title(connection, session_id))
+
+
+def add_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Take in the title and all messages of a session, none of which is in the index."""
+
+    def add() -> None:
+        _put(connection, "session_id", session_id)
+        _put_title(connection, session_id)
+
+    _keep_in_step(connection, add)
+
+
+def forget(connection: sqlite3.Connection, session_keys: list[int], message_keys: list[int]) -> None:
+    """Take out what is about to go for ever, and write the whole index anew, so that no word of it stays in the file.
+
+    That takes about a second for 100,000 messages.
+    """
+
+    def take_out() -> None:
+        for key in message_keys:
+            connection.executemany(_TAKE, _rows(connection.execute(f"{_TEXTS} AND key = ?", [key])))
+        connection.executemany("DELETE FROM session_words WHERE rowid = ?", [[key] for key in session_keys])
+        for name in _TABLES:
+            connection.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
+
+    _keep_in_step(connection, take_out)
+
+
+_PUT = "INSERT INTO message_words (rowid, content, reasoning) VALUES (?, ?, ?)"
+_TAKE = "INSERT INTO message_words (message_words, rowid, content, reasoning) VALUES ('delete', ?, ?, ?)"
+_PUT_TITLE = "INSERT INTO session_words (rowid, title) VALUES (?, ?)"
+_TAKE_TITLE = "DELETE FROM session_words WHERE rowid = (SELECT key FROM sessions WHERE id = ?)"
+
+
+def _put(connection: sqlite3.Connection, column: str, value: str) -> None:
+    connection.executemany(_PUT, _rows(connection.execute(f"{_TEXTS} AND {column} = ? ORDER BY key", [value])))
+
+
+def _put_title(connection: sqlite3.Connection, session_id: str) -> None:
+    connection.execute(_TAKE_TITLE, [session_id])
+    row = connection.execute("SELECT key, title FROM sessions WHERE id = ?", [session_id]).fetchone()
+    if row is not None and row[1] is not None:
+        connection.execute(_PUT_TITLE, [row[0], index_text(row[1])])
+
+
+def _rows(texts: sqlite3.Cursor) -> Iterator[tuple[int, str, str]]:
+    for key, content, reasoning in texts:
+        yield key, index_text(content), index_text(reasoning or "")
+
+
+def _keep_in_step(connection: sqlite3.Connection, work: Callable[[], object]) -> None:
+    """Do ``work`` on an index that is in step; if that cannot be, note that the index is not in step any more."""
+    if _state(connection) != SIGNATURE:
+        return
+    if has_fts5():
+        _attempt(connection, work)
+    else:
+        _set_state(connection, _STALE)
+
+
+def _attempt(connection: sqlite3.Connection, work: Callable[[], object]) -> None:
+    """Do ``work``, or nothing of it and note that the index is of no use.
+
+    Raises:
+        sqlite3.Error: the disk or another program is in the way, which concerns the message, too.
+    """
+    connection.execute("SAVEPOINT words")
+    try:
+        work()
+        connection.execute("RELEASE words")  # FTS5 writes what it gathered here, and not only at the commit
+    except sqlite3.DatabaseError as error:
+        if not connection.in_transaction or not _concerns_index(error):
+            raise
+        connection.execute("ROLLBACK TO words")
+        connection.execute("RELEASE words")
+        _set_state(connection, _STALE)
+
+
+def _concerns_index(error: sqlite3.DatabaseError) -> bool:
+    """Whether it may be the index alone: it is damaged, or tables of it are missing."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT)
+
+
+def _state(connection: sqlite3.Connection) -> str | None:
+    row = connection.execute("SELECT value FROM state WHERE key = ?", [_STATE]).fetchone()
+    return row[0] if row else None
+
+
+def _set_state(connection: sqlite3.Connection, value: str) -> None:
+    connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [_STATE, value])

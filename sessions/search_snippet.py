@@ -1,0 +1,83 @@
+"""The part of a text that a search found, as it was written, with the found words marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .search_text import Term, finder, fold, folded_with_places
+
+Snippet = list[tuple[str, bool]]
+"""Text in order, and whether it was found."""
+
+WIDTH = 220
+"""Characters of a snippet, about."""
+
+_LEAD = 60  # characters before the first mark
+_STEP = 4000  # characters looked at at once
+_MATCHES = 30
+_ELLIPSIS = "…"
+
+
+def snippet(text: str, terms: Iterable[Term]) -> Snippet | None:
+    """The part of ``text`` where most of ``terms`` stand close together, of the first parts that have any.
+
+    Returns:
+        None if none of them is in it.
+    """
+    pattern = finder(terms)
+    if pattern is None:
+        return None
+    for start in range(0, len(text), _STEP):
+        # A little more on both sides: a word may lie across the border.
+        low, high = max(0, start - WIDTH), min(len(text), start + _STEP + WIDTH)
+        if pattern.search(fold(text[low:high])) is None:
+            continue
+        folded, places = folded_with_places(text[low:high])
+        found = [
+            (low + places[one.start()], low + places[one.end()], one.lastgroup)
+            for one, _ in zip(pattern.finditer(folded), range(_MATCHES), strict=False)
+        ]
+        if found:
+            return _marked(text, found)
+    return None
+
+
+def beginning(text: str) -> Snippet:
+    """The first words of ``text``, nothing marked."""
+    return _marked(text, [])
+
+
+def _marked(text: str, found: list[tuple[int, int, str | None]]) -> Snippet:
+    best = max(found, key=lambda one: (_names_near(found, one[0]), -one[0]), default=(0, 0, None))
+    start = _word_start(text, max(0, best[0] - _LEAD), best[0])
+    end = _word_end(text, max(best[1], min(len(text), start + WIDTH)))
+    parts: Snippet = [(_ELLIPSIS, False)] if start else []
+    place = start
+    for low, high, _ in sorted(found):
+        if low < place or high > end or low == high:
+            continue
+        parts += [(text[place:low], False), (text[low:high], True)]
+        place = high
+    parts.append((text[place:end] + (_ELLIPSIS if end < len(text) else ""), False))
+    return [one for one in parts if one[0]]
+
+
+def _names_near(found: list[tuple[int, int, str | None]], start: int) -> int:
+    return len({name for low, high, name in found if low >= start and high <= start + WIDTH - _LEAD})
+
+
+def _word_start(text: str, place: int, most: int) -> int:
+    """The first beginning of a word at or after ``place``, if there is one before ``most``."""
+    if place == 0:
+        return 0
+    for at in range(place, min(most, place + _LEAD // 2)):
+        if text[at - 1].isspace():
+            return at
+    return place
+
+
+def _word_end(text: str, place: int) -> int:
+    for at in range(place, max(place - _LEAD // 2, 1), -1):
+        if at == len(text) or text[at].isspace():
+            return at
+    return place
