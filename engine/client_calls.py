@@ -66,6 +66,15 @@ class EngineCalls:
         """
         await self._call("reset_cache")
 
+    async def forget(self, session: str) -> dict[str, int]:
+        """Forget a session: the blocks that only it has used are free at once, or when its requests have ended, and
+        neither events nor requests name it any more.
+
+        Returns:
+            "blocks": how many are free now.
+        """
+        return await self._call("forget", session)
+
     async def pin(
         self,
         name: str,

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from .cache_users import ANYBODY
+
 REMEMBERED_BLOCKS = 1 << 16
 
 MissReason = Literal[
@@ -33,14 +35,14 @@ class ComputedBefore:
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
-        self._blocks: OrderedDict[int, None] = OrderedDict()
-        self._parents: OrderedDict[int, None] = OrderedDict()
+        self._blocks: OrderedDict[int, str] = OrderedDict()
+        self._parents: OrderedDict[int, str] = OrderedDict()
 
-    def note(self, token_ids: Sequence[int], salt: str) -> None:
-        """These tokens were computed."""
+    def note(self, token_ids: Sequence[int], salt: str, user: str = ANYBODY) -> None:
+        """These tokens were computed, or found, in a user's name (see `cache_users`)."""
         for parent, block in self._chain(token_ids, salt):
             for known, key in ((self._blocks, block), (self._parents, parent)):
-                known[key] = None
+                known[key] = user if known.get(key, user) == user else ANYBODY
                 known.move_to_end(key)
                 if len(known) > REMEMBERED_BLOCKS:
                     known.popitem(last=False)
@@ -49,6 +51,12 @@ class ComputedBefore:
         """Know nothing any more."""
         self._blocks.clear()
         self._parents.clear()
+
+    def forget_user(self, user: str) -> None:
+        """Know nothing any more of what was computed in one user's name only."""
+        for known in (self._blocks, self._parents):
+            for key in [key for key, one in known.items() if one == user]:
+                del known[key]
 
     def reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
         """Why token ``found`` of a prompt is not cached."""

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .cache_care import CacheCare
 from .computed_before import ComputedBefore
 from .config import EngineConfig
 from .errors import OUT_OF_MEMORY, ContextLengthError, EngineError, RequestError, is_out_of_memory
-from .generate_request import PIN_WORK, is_own_work
-from .inspection import EngineInspection
+from .generate_request import is_own_work
 from .kv_cache_manager import KVCacheManager
 from .metrics import EngineMetrics
 from .pins import PinnedPrefixes
@@ -23,7 +23,7 @@ from .samples import Samples, member_id
 from .sampling_params import SamplingParams
 from .scheduler import Scheduled, Scheduler
 from .step_batch import build_batch
-from .types import BACKGROUND_PRIORITY, FinishReason, RequestOutput
+from .types import FinishReason, RequestOutput
 
 if TYPE_CHECKING:
     from .prompt import PromptBuilder
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .tokenizer import Tokenizer
 
 
-class Engine(EngineInspection):
+class Engine(CacheCare):
     """A model with its KV pool, scheduler and sampler.
 
     Args:
@@ -90,7 +90,6 @@ class Engine(EngineInspection):
         self._clock = clock
         self._replies = {}
         self._samples: dict[str, Samples] = {}
-        self._pinning: dict[str, str] = {}
         self._ended: list[RequestOutput] = []
         self._num_added = 0
         self.counters = EngineMetrics()
@@ -114,7 +113,7 @@ class Engine(EngineInspection):
         """Queue a request; with ``params.n`` above 1 it becomes so many samples, told apart by the outputs' index.
 
         Args:
-            labels: opaque; copied into events and tables.
+            labels: copied into events and tables; ``session`` names whose the cached blocks are (see `cache_users`).
             salt: only requests of one salt share KV; salts take turns when requests wait.
             priority: lower runs first; background work has `BACKGROUND_PRIORITY`.
             continues: the prompt ends within a reply, so a space that the next token begins with is part of its text.
@@ -186,6 +185,8 @@ class Engine(EngineInspection):
     def step(self) -> list[RequestOutput]:
         """Run one step and return what it brought; also outputs of requests that ended since the last one."""
         outputs = self._step()
+        if self._forgetting:
+            self._forget_ended(outputs)
         return self._without_pinning(outputs) if self._pinning else outputs
 
     def _step(self) -> list[RequestOutput]:
@@ -266,7 +267,7 @@ class Engine(EngineInspection):
 
     def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason, cause: str = "") -> RequestOutput:
         request = reply.request
-        self.computed_before.note(request.token_ids[: request.num_computed], request.salt)
+        self.computed_before.note(request.token_ids[: request.num_computed], request.salt, request.user)
         self.scheduler.remove(request)
         del self._replies[request.request_id]
         output.text += reply.rest(reason)
@@ -347,49 +348,6 @@ class Engine(EngineInspection):
             )
         if len(self.scheduler.waiting) + num_samples > self.config.max_queue:
             raise EngineError(f"{len(self.scheduler.waiting):,} requests are waiting already. Try again later.")
-
-    # -- pins ---------------------------------------------------------------------------------------------------
-
-    def pin(self, name: str, token_ids: Sequence[int], salt: str = "") -> None:
-        """Keep a prefix (a system prompt) in the cache, whatever else needs room; computed first if it is not there.
-
-        Raises:
-            RequestError: when it is too long, pins would take too much of the pool, or prefix caching is off; a pin
-                that has the name stays then.
-        """
-        if not self.kv.enable_caching:
-            raise RequestError("Nothing can be pinned while prefix caching is off; start with --enable-prefix-caching.")
-        self._check_prompt(list(token_ids), 1)
-        is_cached = self.pins.add(name, token_ids, salt)
-        request_id, params = PIN_WORK + name, SamplingParams(temperature=0, max_tokens=1, ignore_eos=True)
-        self.cancel(request_id)
-        if not is_cached:
-            self._pinning[request_id] = name
-            self.add_request(request_id, token_ids, params, salt=salt, priority=BACKGROUND_PRIORITY)
-
-    def unpin(self, name: str) -> bool:
-        """Let a prefix be evicted again; False if no pin has the name."""
-        self.cancel(PIN_WORK + name)
-        return self.pins.remove(name)
-
-    def _without_pinning(self, outputs: list[RequestOutput]) -> list[RequestOutput]:
-        """Requests of our own that compute what is pinned: when one has ended its blocks are there to pin, or the pin
-        is dropped (a step failed, say)."""
-        for output in outputs:
-            name = self._pinning.get(output.request_id)
-            if name is not None and output.request_id not in self._replies and not self.pins.settle(name):
-                self.pins.remove(name)
-        others = [output for output in outputs if output.request_id not in self._pinning]
-        self._pinning = {one: name for one, name in self._pinning.items() if one in self._replies}
-        return others
-
-    def reset_cache(self) -> bool:
-        """Forget all cached blocks; False while blocks are in use."""
-        done = self.kv.reset()
-        if done:
-            self.computed_before.forget()
-            self.pins.clear()
-        return done
 
 
 def _sentence(error: Exception) -> str:

@@ -79,6 +79,18 @@ class EventLog:
             return None
         return [event for event in self._kept if event["seq"] > seq]
 
+    def forget(self, session: str) -> set[str]:
+        """Take a session's name out of all events that are kept; what happened to which blocks stays.
+
+        Returns:
+            The ids of its requests, which are taken out with it.
+        """
+        own = [event for event in self._kept if event["labels"].get("session") == session]
+        ids = {event["request_id"] for event in own}
+        for event in own:
+            event["labels"], event["request_id"] = {}, None
+        return ids
+
     def drain(self) -> list[dict[str, Any]]:
         """Events since the last call; for the one consumer that forwards them."""
         events, self._undrained = self._undrained, []

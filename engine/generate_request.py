@@ -36,7 +36,8 @@ class GenerateRequest:
         trim: leave out the oldest turns of ``messages`` if they do not fit into the context and the engine's
             ``context_policy`` allows it; see `context_policy`. Otherwise such a request is refused.
         remember: keep the ids of the reply by its text, for later histories that come without ids.
-        labels: opaque, copied into events and tables.
+        labels: copied into events and tables. What a request with a ``session`` computes and uses is noted in its
+            name, until the engine is told to forget it; of the rest the engine knows nothing.
         salt: only requests with the same salt share blocks.
         lane: requests of one salt take turns by lane when they wait; a chat, say.
         priority: lower runs first.

@@ -168,6 +168,15 @@ class EngineInspection:
     def _note_end(self, request: Request) -> None:
         self._recent.append(self._request_row(request))
 
+    def _forget_requests(self, session: str, ids: set[str]) -> None:
+        """No request that has ended is told of a session any more, and no other's timeline names one of its own."""
+        rows = [row for row in self._recent if row["labels"].get("session") != session]
+        self._recent = deque(rows, maxlen=REMEMBERED_REQUESTS)
+        for entry in (entry for row in rows for entry in row["timeline"] if entry["detail"] in ids):
+            entry["detail"] = ""
+        for entry in (entry for one in self._requests() for entry in one.metrics.timeline if entry.detail in ids):
+            entry.detail = ""
+
     def _request_row(self, request: Request) -> dict[str, Any]:
         metrics = asdict(request.metrics)
         return {

@@ -16,19 +16,22 @@ of its own over the one pool, all of the same length; blocks behind a group's wi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
+from .admission import Admission
 from .block_copies import BlockCopies
 from .block_pool import BlockPool
 from .block_table import NO_BLOCK, BlockTable, block_before, in_token_order
-from .events import EventLog, EventType
+from .cache_users import CacheUsers, Claims
+from .events import EventLog
+from .kv_content import KVContent
 from .kv_demand import KVDemand
 from .live_tail import LiveRequest
 from .prefix_index import Match, Node, PrefixIndex
 from .request import Request
 
 
-class KVCacheManager:
+class KVCacheManager(KVContent):
     """Owner of all block tables.
 
     Args:
@@ -38,6 +41,9 @@ class KVCacheManager:
         windows: the KV groups: how many positions back the layers of each see, None for all of them.
         max_step_tokens: most tokens of one request in one step (see `KVDemand`).
         clock: seconds, for the history of the blocks.
+
+    Attributes:
+        users: whose the cached prefixes are.
     """
 
     def __init__(
@@ -51,12 +57,15 @@ class KVCacheManager:
     ) -> None:
         self.block_size = block_size
         self.enable_caching = enable_caching
-        self.index = PrefixIndex(block_size, windows)
+        self.users = CacheUsers()
+        self.index = PrefixIndex(block_size, windows, self.users.leave)
         self.windows: tuple[int | None, ...] = self.index.windows
         self.pool = BlockPool(num_blocks, self._evicted, clock)
         self.events = EventLog(lambda block: (self.pool.ref_counts[block], self.pool.state(block)[0]))
         self.demand = KVDemand(num_blocks, block_size, self.windows, max_step_tokens)
+        self.admission = Admission(self.pool, self.index, self.demand)
         self._tails: dict[Request, LiveRequest] = {}
+        self._taken_over: dict[Request, Claims] = {}  # whose tails were taken in place, until they are stored again
         self._copies = BlockCopies()
 
     # -- looking up ---------------------------------------------------------------------------------------------
@@ -75,14 +84,6 @@ class KVCacheManager:
     def blocks_of(self, found: Match) -> list[int]:
         """The blocks of a hit that whoever goes on from it sees, in the order of their tokens."""
         return [*in_token_order(self._tables_of(found)), *found.partial]
-
-    def still_wanted(self, request: Request) -> int:
-        """Blocks that a running request will need for the tokens it has."""
-        wanted = 0
-        for group, table in enumerate(request.tables):
-            held = len(table) - self.index.first_needed(group, request.num_computed)
-            wanted += max(0, self.demand.of_group(group, request.num_tokens) - held)
-        return wanted
 
     # -- a request's life ---------------------------------------------------------------------------------------
 
@@ -174,6 +175,8 @@ class KVCacheManager:
         target.num_computed, target.num_stored = source.num_computed, source.num_stored
         if source.node is not None:
             self._hang(target, source.node)
+        if source in self._taken_over:
+            self._taken_over[target] = dict(self._taken_over[source])
         target.metrics.blocks_shared += len(shared)
         self._emit("shared", shared, target)
 
@@ -191,42 +194,10 @@ class KVCacheManager:
             self.pool.release(held)
             self._emit("released", held, None)
 
-    # -- the whole pool -----------------------------------------------------------------------------------------
-
-    def reset(self) -> bool:
-        """Forget all cached content, pinned too; False, and nothing changed, while blocks are in use."""
-        if self.pool.num_active:
-            return False
-        blocks = self.index.clear()
-        for block in blocks:
-            self.pool.set_content(block, False)
-        self._emit("reset", blocks, None)
-        return True
-
-    def conserved(self, requests: Iterable[Request]) -> bool:
-        """Whether counts equal the entries of all tables and every block is free, cached or active."""
-        entries = [block for request in requests for table in request.tables for block in table if block != NO_BLOCK]
-        return self.pool.conserved([*entries, *self._copies.held])
-
-    def set_pinned(self, blocks: Sequence[int], pinned: bool) -> None:
-        """Keep cached content from eviction, or no longer."""
-        for block in blocks:
-            if pinned:
-                self.pool.pin(block)
-            else:
-                self.pool.unpin(block)
-        if blocks:
-            self._emit("pinned" if pinned else "unpinned", blocks, None)
-
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _fits(self, request: Request, found: Match, reserve: int) -> bool:
-        """Whether all tokens fit beside ``reserve`` blocks; cached hits count as used."""
-        wanted = min(self.demand.of_sequence(request.num_tokens + 1), self.pool.num_blocks)
-        hits = self.blocks_of(found)
-        unused_hits = sum(map(self.pool.is_evictable, hits))
-        num_shared = len(hits) - len(found.partial)
-        return max(0, wanted - num_shared) + unused_hits + reserve <= self.pool.num_available
+        return self.admission.fits(request, self.blocks_of(found), len(found.partial), reserve)
 
     def _without_tail(self, request: Request, found: Match) -> Match:
         if not found.partial:
@@ -265,7 +236,10 @@ class KVCacheManager:
         node = found.partial_node
         in_place = node is not None and len(node.tokens) == found.partial_tokens and self._is_idle(node)
         if node is not None and in_place:
+            self._taken_over[request] = self.users.take(node)
             self.index.remove(node)
+        elif node is not None:
+            self.users.note(request.user, node, found.partial_tokens)
         for table, block in zip(request.tables, found.partial, strict=True):
             self.pool.acquire(block)
             table.append(block)
@@ -302,12 +276,6 @@ class KVCacheManager:
         self._emit("evicted", [block], None, parent=parent)
         self._drop_content(lost)
 
-    def _drop_content(self, blocks: list[int]) -> None:
-        for block in blocks:
-            self.pool.set_content(block, False)
-        if blocks:
-            self._emit("evicted", blocks, None)
-
     def _store_full(self, request: Request, logical: int) -> None:
         blocks = [table[logical] for table in request.tables]
         start = logical * self.block_size
@@ -319,6 +287,7 @@ class KVCacheManager:
             else:
                 self._use_instead(request, table, logical, owner)
         self._hang(request, node)
+        self.users.give(node, self._taken_over.pop(request, {}))
         self._drop_covered(node)
 
     def _use_instead(self, request: Request, table: BlockTable, logical: int, owner: int) -> None:
@@ -341,6 +310,8 @@ class KVCacheManager:
             return
         tokens = request.token_ids[logical * self.block_size : request.num_computed]
         node = self.index.insert(request.node, tokens, blocks)
+        self.users.move(request.user, request.node, node, filled)
+        self.users.give(node, self._taken_over.pop(request, {}))
         kept = [block for block, owner in zip(blocks, node.blocks, strict=True) if block == owner]
         if not kept:
             return
@@ -352,6 +323,7 @@ class KVCacheManager:
     def _drop_covered(self, node: Node) -> None:
         for other in self.index.covered_by(node):
             if self._is_idle(other):
+                self.users.give(node, self.users.take(other))
                 self._drop_content(self.index.remove(other))
 
     def _release_behind(self, request: Request) -> None:
@@ -371,25 +343,19 @@ class KVCacheManager:
     def _hang(self, request: Request, node: Node) -> None:
         """Let a running request's sequence go on from ``node``, where others find its tail."""
         tail = self._tails.setdefault(request, LiveRequest(request, self.block_size, self._copies))
-        if request.node is not None:
-            self.index.detach(request.node, tail)
-        request.node = node
+        before, request.node = request.node, node
         self.index.attach(node, tail)
+        self.users.move(request.user, before, node)
+        if before is not None:
+            self.index.detach(before, tail)
 
     def _let_go(self, request: Request) -> None:
         """Forget a request's tables and its place in the index."""
         tail = self._tails.pop(request, None)
         if tail is not None and request.node is not None:
+            for user in self._taken_over.pop(request, {}):
+                self.users.note(user, request.node)
             self.index.detach(request.node, tail)
         request.node = None
         request.tables = [BlockTable("i") for _ in self.windows]
         request.num_computed = request.num_stored = 0
-
-    def _emit(self, kind: EventType, blocks: Sequence[int], request: Request | None, **more: int | None) -> None:
-        self.events.emit(
-            kind,
-            blocks,
-            request_id=request.request_id if request else None,
-            labels=request.labels if request else None,
-            **more,
-        )

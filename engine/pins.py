@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cache_users import pin_user, tails_first
 from .errors import RequestError
 from .kv_cache_manager import KVCacheManager
+from .prefix_index import Node
 
 MOST_PINNED = 0.25
 """Share of the pool's blocks that pins may take."""
@@ -72,6 +74,11 @@ class PinnedPrefixes:
         if found.num_tokens(self._kv.block_size) < len(pin.token_ids) or (found.partial and not found.partial_node):
             return False
         pin.blocks = self._kv.blocks_of(found)
+        self._kv.users.drop(pin_user(name))
+        if found.partial_node is not None:
+            self._kv.users.note(pin_user(name), found.partial_node, found.partial_tokens)
+        else:
+            self._kv.users.note(pin_user(name), found.nodes[-1])
         self._kv.set_pinned(pin.blocks, True)
         return True
 
@@ -80,9 +87,33 @@ class PinnedPrefixes:
         pin = self._pins.pop(name, None)
         if pin is None:
             return False
+        self._kv.users.drop(pin_user(name))
         kept = {block for other in self._pins.values() for block in other.blocks}
         self._kv.set_pinned([block for block in reversed(pin.blocks) if block not in kept], False)
         return True
+
+    def forget(self, user: str) -> list[int]:
+        """Forget a user's cached prefixes (see ``KVCacheManager.forget``), and the pins that only it begins with.
+
+        Returns:
+            The blocks whose content was given up.
+        """
+        has = tails_first(self._kv.users.ends(user))
+        mine = [name for name in self._pins if any(has.get(node, 0) >= count for node, count in self._heirs(name))]
+        gone = self._kv.forget(user)
+        for name in mine:
+            if not any(self._kv.users.have_all(node, count) for node, count in self._heirs(name)):
+                ends = self._kv.users.ends(pin_user(name))
+                self.remove(name)
+                for node, count in ends.items():
+                    self._kv.users.note(user, node, count)
+                gone += self._kv.forget(user)
+        return gone
+
+    def _heirs(self, name: str) -> list[tuple[Node, int]]:
+        """The nodes that a pin's whole prefix may end in, and how many of their tokens are still its."""
+        ends = self._kv.users.ends(pin_user(name))
+        return [(one, count) for node, count in ends.items() for one in self._kv.index.beginning_with(node, count)]
 
     def give_way(self) -> bool:
         """Let go of the oldest pin that has blocks; False if there is none."""

@@ -18,7 +18,7 @@ Knows nothing of reference counts; the cache manager says which blocks leave.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,15 +44,17 @@ class Node:
 
     Attributes:
         blocks: the physical block of each KV group, or `NO_BLOCK`.
+        depth: nodes before it; 0 for a root.
         live: tails of running requests whose sequence goes on from here.
     """
 
-    __slots__ = ("blocks", "children", "keys", "live", "parent", "salt", "tokens")
+    __slots__ = ("blocks", "children", "depth", "keys", "live", "parent", "salt", "tokens")
 
     def __init__(self, tokens: Tokens, blocks: list[int], parent: Node | None, salt: str) -> None:
         self.tokens = tokens
         self.blocks = blocks
         self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.salt = salt
         self.keys: list[Tokens] = []
         self.children: list[Node] = []
@@ -104,11 +106,18 @@ class PrefixIndex:
     Args:
         block_size: tokens per block.
         windows: of each KV group, how many positions back its layers see, the position itself included; None is all.
+        on_leave: called with a node that leaves the tree, those after it before it.
     """
 
-    def __init__(self, block_size: int, windows: Sequence[int | None] = (None,)) -> None:
+    def __init__(
+        self,
+        block_size: int,
+        windows: Sequence[int | None] = (None,),
+        on_leave: Callable[[Node], None] = lambda node: None,
+    ) -> None:
         self.block_size = block_size
         self.windows = tuple(windows)
+        self._on_leave = on_leave
         self._roots: dict[str, Node] = {}
         self._owners: dict[int, tuple[Node, int]] = {}
 
@@ -184,6 +193,16 @@ class PrefixIndex:
             covered.append(node.parent.children[place])
         return covered
 
+    def beginning_with(self, node: Node, num_tokens: int) -> list[Node]:
+        """The node and its siblings that hold the same first ``num_tokens`` tokens."""
+        assert node.parent is not None
+        keys, key = node.parent.keys, node.tokens[:num_tokens]
+        place, found = bisect_left(keys, key), []
+        while place < len(keys) and keys[place][:num_tokens] == key:
+            found.append(node.parent.children[place])
+            place += 1
+        return found
+
     # -- changes ------------------------------------------------------------------------------------------------
 
     def root(self, salt: str) -> Node:
@@ -224,9 +243,11 @@ class PrefixIndex:
         node.blocks[group] = NO_BLOCK
         lost: list[int] = []
         if self.windows[group] is None:
-            for later in node.subtree():
+            for later in reversed(list(node.subtree())):
                 assert not later.live, "a block leaves before its successors"
                 lost += self._empty(later)
+                if later is not node:
+                    self._on_leave(later)
             node.keys, node.children = [], []
         self._prune(node)
         return lost
@@ -237,6 +258,27 @@ class PrefixIndex:
         blocks = self._empty(node)
         self._prune(node)
         return blocks
+
+    def shorten(self, node: Node, num_tokens: int) -> Node:
+        """Keep only the first tokens of a node without successors.
+
+        Returns:
+            The node that stands for them: the same one, or a sibling that begins with them; then nothing has changed.
+        """
+        assert node.parent is not None and not node.children and not node.live
+        keys, children, key = node.parent.keys, node.parent.children, node.tokens[:num_tokens]
+        old = bisect_left(keys, node.tokens)
+        del keys[old], children[old]
+        place = bisect_left(keys, key)
+        if place < len(keys) and keys[place][: len(key)] == key:
+            sibling = children[place]
+            keys.insert(old, node.tokens)
+            children.insert(old, node)
+            return sibling
+        node.tokens = key
+        keys.insert(place, key)
+        children.insert(place, node)
+        return node
 
     def attach(self, node: Node, tail: LiveTail) -> None:
         """A running request's sequence goes on from ``node``."""
@@ -278,6 +320,7 @@ class PrefixIndex:
             if place == len(parent.keys) or parent.children[place] is not node:
                 return  # dropped before
             del parent.keys[place], parent.children[place]
+            self._on_leave(node)
             node = parent
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .block_table import BlockTable
+from .cache_users import ANYBODY, pin_user
+from .generate_request import PIN_WORK
 from .sampling_params import SamplingParams
 from .types import RequestMetrics, TimelineEntry
 
@@ -33,12 +35,13 @@ class Request:
         num_stored: leading blocks of the tables that are full and known to the prefix index.
         node: where in the prefix index the sequence goes on, while the request runs.
         order: admission order over the engine's life; lower is older.
-        labels: opaque to the engine; copied into events and tables.
+        labels: copied into events and tables; ``session`` is in whose name it works.
         salt: requests share KV only within one salt, and salts take turns.
         lane: within a salt, lanes (chats, say) take turns; a request without one is a lane of its own.
         priority: lower runs first.
         index: which of the samples of a request with ``n`` above 1 this is.
         parent_id: the id under which outputs are told; that of all samples of one request.
+        user: in whose name it computes and uses cached blocks (see `cache_users`): a session, a pin, or anybody.
         pending_on: the request whose ``pending_tokens`` first tokens this waiting one shares and waits for.
     """
 
@@ -58,6 +61,7 @@ class Request:
 
     def __post_init__(self) -> None:
         self.parent_id = self.parent_id or self.request_id
+        self.user = self.labels.get("session") or _pin_of(self.parent_id) or ANYBODY
         self.token_ids = list(self.prompt_token_ids)
         self.num_computed = 0
         self.tables: list[BlockTable[int]] = [BlockTable("i")]
@@ -111,3 +115,7 @@ class Request:
     def note(self, event: str, now: float, detail: str = "") -> None:
         """Add a line to the request's timeline."""
         self.metrics.timeline.append(TimelineEntry(event, now - self.arrival, detail))
+
+
+def _pin_of(request_id: str) -> str | None:
+    return pin_user(request_id.removeprefix(PIN_WORK)) if request_id.startswith(PIN_WORK) else None

@@ -215,7 +215,7 @@ class Scheduler:
         """Blocks that running requests will want soon: the rest of their prompts, and one more for each reply."""
         if not self.running:
             return 0
-        promised = sum(map(self.kv.still_wanted, self.running))
+        promised = sum(map(self.kv.admission.still_wanted, self.running))
         more = len(self.running) * len(self.kv.windows)
         return promised + max(more, int(self.kv.pool.num_blocks * WATERMARK))
 

@@ -65,6 +65,7 @@ class WorkerLoop:
             "branch": engine.branch,
             "probe": self._probe,
             "reset_cache": self._reset_cache,
+            "forget": lambda session: engine.forget(session),
             "tokenize": engine.tokenizer.encode,
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,

@@ -19,6 +19,7 @@ from pagedchat.engine.request import Request
 from pagedchat.engine.sampling_params import SamplingParams
 
 NOTHING = -7
+SESSIONS = st.sampled_from(["", "a", "b"])
 TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=14)
 
 
@@ -35,15 +36,20 @@ class Machine(RuleBasedStateMachine):
         self.content = [[NOTHING] * block_size for _ in range(num_blocks)]
         self.requests: list[Request] = []
         self.pinned: list[list[int]] = []
+        self.had: dict[str, tuple[str, str, tuple[int, ...]]] = {}
         self.count = 0
 
     def pick(self, place: int) -> Request | None:
         return self.requests[place % len(self.requests)] if self.requests else None
 
-    @rule(prompt=TOKENS, salt=st.sampled_from(["", "", "", "x"]))
-    def admit(self, prompt, salt):
-        request = Request(str(self.count), prompt, SamplingParams(), self.count, 0.0, 0, 9, salt=salt)
+    def request(self, tokens: list[int], session: str, salt: str) -> Request:
+        labels = {"session": session} if session else {}
         self.count += 1
+        return Request(str(self.count), tokens, SamplingParams(), self.count, 0.0, 0, 9, labels, salt)
+
+    @rule(prompt=TOKENS, session=SESSIONS, salt=st.sampled_from(["", "", "", "x"]))
+    def admit(self, prompt, session, salt):
+        request = self.request(prompt, session, salt)
         before = self.books()
         if self.kv.admit(request):
             self.requests.append(request)
@@ -95,14 +101,13 @@ class Machine(RuleBasedStateMachine):
         self.end(request)
         self.kv.step_done()
 
-    @rule(place=st.integers(0, 9))
-    def fork(self, place):
+    @rule(place=st.integers(0, 9), session=SESSIONS)
+    def fork(self, place, session):
         source = self.pick(place)
         if source is None:
             return
         self.settle()
-        target = Request(str(self.count), source.token_ids, SamplingParams(), self.count, 0.0, 0, 9, salt=source.salt)
-        self.count += 1
+        target = self.request(source.token_ids, session, source.salt)
         self.kv.fork(source, target)
         target.token_ids = [*source.token_ids[: source.num_computed], 0]
         self.requests.append(target)
@@ -131,6 +136,18 @@ class Machine(RuleBasedStateMachine):
             kept = {block for others in self.pinned for block in others}
             self.kv.set_pinned([block for block in reversed(blocks) if block not in kept], False)
 
+    @rule(session=st.sampled_from(["a", "b"]))
+    def forget(self, session):
+        self.settle()
+        self.note_what_they_have()
+        available = self.kv.pool.num_available
+        gone = self.kv.forget(session)
+        assert self.kv.pool.num_available >= available and not set(gone) & set(self.kv.index.blocks())
+        self.pinned = [[block for block in blocks if block in self.kv.pool.pinned] for blocks in self.pinned]
+        live = {request.request_id for request in self.requests}
+        self.had = {name: one for name, one in self.had.items() if one[0] != session or name in live}
+        assert self.kv.users.knows(session) <= any(request.user == session for request in self.requests)
+
     @rule()
     def reset(self):
         self.settle()
@@ -140,6 +157,11 @@ class Machine(RuleBasedStateMachine):
             assert self.kv.reset()
             assert self.kv.pool.num_free == self.kv.pool.num_blocks
             self.pinned = []
+
+    def note_what_they_have(self):
+        for request in self.requests:
+            tokens = tuple(request.token_ids[: request.num_computed])
+            self.had[request.request_id] = (request.user, request.salt, tokens)
 
     # -- the step -------------------------------------------------------------------------------------------------
 
@@ -166,6 +188,7 @@ class Machine(RuleBasedStateMachine):
                 self.content[block][position % self.size] = request.token_ids[position]
 
     def end(self, request: Request):
+        self.note_what_they_have()
         self.requests.remove(request)
         self.kv.free(request)
         assert not any(request.tables) and request.node is None
@@ -199,6 +222,19 @@ class Machine(RuleBasedStateMachine):
             tokens = self.kv.index.tokens_of(block)
             assert block not in pending
             assert tuple(self.content[block][: len(tokens)]) == tokens
+
+    @invariant()
+    def all_that_is_kept_was_had_by_somebody_who_is_not_forgotten(self):
+        if not hasattr(self, "kv"):
+            return
+        self.note_what_they_have()
+        kept = {(salt, tokens[:end]) for _, salt, tokens in self.had.values() for end in range(len(tokens) + 1)}
+        for salt, root in self.kv.index._roots.items():
+            for node in root.subtree():
+                tokens, before = node.tokens, node.parent
+                while before is not None:
+                    tokens, before = before.tokens + tokens, before.parent
+                assert (salt, tokens) in kept
 
     @invariant()
     def every_token_that_will_be_seen_lies_in_its_slot(self):

@@ -83,6 +83,13 @@ class PagedFakeClient(FakeEngineClient):
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         return branch_rows(self.kv_manager, token_ids, salt, list(self._requests.values()))
 
+    async def forget(self, session: str) -> dict[str, int]:
+        await super().forget(session)
+        blocks = self.kv_manager.forget(session)
+        self.kv_manager.events.forget(session)
+        self._forward()
+        return {"blocks": len(blocks)}
+
     async def metrics(self) -> dict[str, Any]:
         found, pool = await super().metrics(), self.kv_manager.pool
         blocks = {"free": pool.num_free, "cached": pool.num_cached, "active": pool.num_active}
