@@ -29,6 +29,8 @@ _RECENT_DAYS = 30.0
 _MOST_TITLES = 200
 _SCAN_CHARACTERS = 4_000_000
 _VISIBLE = "m.hidden = 0 AND m.deleted_at IS NULL AND s.deleted_at IS NULL AND m.status != 'streaming'"
+_TEXTS = "CAST(m.content AS BLOB), CAST(m.reasoning AS BLOB)"  # see search_index
+_MODEL = "(SELECT g.model FROM generations g WHERE g.message_id = m.id ORDER BY g.run DESC LIMIT 1)"
 _NO_FTS5 = "This Python's SQLite has no full-text search, so "
 _NO_INDEX = "The search index is out of order and will be made anew at the next start; until then "
 
@@ -200,7 +202,7 @@ def _scanned(connection: sqlite3.Connection, query: Query) -> tuple[Found, list[
     values = [value for one in filters for value in one.values]
     where = " AND ".join([_VISIBLE, *(f"({one.row})" for one in filters)])
     rows = connection.execute(
-        "SELECT m.key, m.created_at, m.content, m.reasoning FROM messages m INDEXED BY messages_by_time "
+        f"SELECT m.key, m.created_at, {_TEXTS} FROM messages m INDEXED BY messages_by_time "
         f"JOIN sessions s ON s.id = m.session_id WHERE {where} ORDER BY m.created_at DESC, m.key DESC",
         values,
     )
@@ -208,13 +210,14 @@ def _scanned(connection: sqlite3.Connection, query: Query) -> tuple[Found, list[
     found = Found(note=f"{why}messages are read one by one, which takes longer.")
     candidates: list[_Candidate] = []
     seen = read = 0
-    for key, created_at, content, reasoning in rows:
+    for key, created_at, *texts in rows:
         if read > _SCAN_CHARACTERS or len(candidates) > MOST:
             found.more = True
             found.note = f"{why}only the newest {seen:,} messages were searched."
             break
-        seen, read = seen + 1, read + len(content) + len(reasoning or "")
-        if _fits(query, content, reasoning or ""):
+        content, reasoning = map(search_index.readable, texts)
+        seen, read = seen + 1, read + len(content) + len(reasoning)
+        if _fits(query, content, reasoning):
             candidates.append(_Candidate(key, created_at, 1.0))
     return found, candidates + list(_scanned_titles(connection, query, filters))
 
@@ -258,16 +261,16 @@ def _hit(connection: sqlite3.Connection, candidate: _Candidate, wanted: tuple[Te
         ).fetchone()
         shown = snippet(title, wanted) or beginning(title)
         return Hit(session_id, title, bool(archived), None, None, None, candidate.created_at, "title", shown)
-    session_id, title, archived, message_id, role, reasoning, content, model = connection.execute(
-        "SELECT s.id, s.title, s.archived, m.id, m.role, m.reasoning, m.content, (SELECT g.model FROM generations g "
-        "WHERE g.message_id = m.id ORDER BY g.run DESC LIMIT 1) FROM messages m JOIN sessions s ON s.id = m.session_id "
-        "WHERE m.key = ?",
+    session_id, title, archived, message_id, role, *texts, model = connection.execute(
+        f"SELECT s.id, s.title, s.archived, m.id, m.role, {_TEXTS}, {_MODEL} "
+        "FROM messages m JOIN sessions s ON s.id = m.session_id WHERE m.key = ?",
         [candidate.key],
     ).fetchone()
+    content, reasoning = map(search_index.readable, texts)
     part: Literal["content", "reasoning"] = "content"
     shown = snippet(content, wanted)
     if shown is None and reasoning:
         shown = snippet(reasoning, wanted)
         part = "reasoning" if shown or not content else "content"
-    shown = shown or beginning(content or reasoning or "")
+    shown = shown or beginning(content or reasoning)
     return Hit(session_id, title, bool(archived), message_id, role, model, candidate.created_at, part, shown)

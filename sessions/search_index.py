@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from .connection import Connection
@@ -36,7 +36,8 @@ _TABLES = {
     "session_words": f"fts5(title, {_TOKENS})",
 }
 _FILL_HASH_BYTES = 16 << 20
-_TEXTS = "SELECT key, content, reasoning FROM messages WHERE status != 'streaming'"
+# As bytes: what no UTF-8 can be read from must not keep the other texts from being found.
+_TEXTS = "SELECT key, CAST(content AS BLOB), CAST(reasoning AS BLOB) FROM messages WHERE status != 'streaming'"
 
 
 @cache
@@ -122,12 +123,13 @@ def put_title(connection: sqlite3.Connection, session_id: str) -> None:
     _keep_in_step(connection, lambda: _put_title(connection, session_id))
 
 
-def add_session(connection: sqlite3.Connection, session_id: str) -> None:
-    """Take in the title and all messages of a session, none of which is in the index."""
+def add_sessions(connection: sqlite3.Connection, session_ids: Iterable[str]) -> None:
+    """Take in titles and all messages of sessions that were written as a whole, none of which is in the index."""
 
     def add() -> None:
-        _put(connection, "session_id", session_id)
-        _put_title(connection, session_id)
+        for session_id in session_ids:
+            _put(connection, "session_id", session_id)
+            _put_title(connection, session_id)
 
     _keep_in_step(connection, add)
 
@@ -167,7 +169,12 @@ def _put_title(connection: sqlite3.Connection, session_id: str) -> None:
 
 def _rows(texts: sqlite3.Cursor) -> Iterator[tuple[int, str, str]]:
     for key, content, reasoning in texts:
-        yield key, index_text(content), index_text(reasoning or "")
+        yield key, index_text(readable(content)), index_text(readable(reasoning))
+
+
+def readable(text: bytes | None) -> str:
+    """A text that was read as bytes."""
+    return (text or b"").decode("utf-8", "replace")
 
 
 def _keep_in_step(connection: sqlite3.Connection, work: Callable[[], object]) -> None:
