@@ -14,6 +14,7 @@ from .api_health import health_router
 from .api_kv import kv_router
 from .api_v1 import v1_router
 from .chat_socket import chat_router
+from .exchange_api import exchange_router
 from .operate.api import operate_router
 from .operate.recovery import Recovery
 from .ports import page_url
@@ -50,6 +51,7 @@ def create_app(
     app.include_router(metrics_router(client))
     app.include_router(v1_router(client))
     app.include_router(kv_router(client, service.branch_tokens))
+    app.include_router(exchange_router(service.library))
     app.include_router(chat_router(service, client))
     if recovery is not None:
         app.include_router(operate_router(recovery))
