@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .checks import clean_text
 from .exchange.exchange_service import export_chats, import_chats
 from .service_core import ServiceCore
-from .views import View, deleted_branch_view
+from .views import View, deleted_branch_view, found_view
 
 
 class LibraryService:
@@ -43,6 +44,13 @@ class LibraryService:
         number = await self._core.write(self._core.store.trash.purge, wanted)
         self._core.tell({"type": "purged", "ids": wanted})
         return number
+
+    # -- search -----------------------------------------------------------------------------------------------------
+
+    async def search(self, query: str, limit: int = 20, offset: int = 0) -> View:
+        """{"hits", "total", "more", "note"}: messages and titles that fit what was typed. See ``Search.find``."""
+        found = await self._core.read(self._core.store.search.find, clean_text(query), limit, offset)
+        return found_view(found)
 
     # -- files ------------------------------------------------------------------------------------------------------
 

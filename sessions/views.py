@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .rows import Generation, Message, Session
+from .search import Found
 from .titles import UNTITLED
 from .trash import DeletedBranch
 
@@ -116,3 +117,22 @@ def generation_view(generation: Generation) -> View:
     tokens, seconds = generation.completion_tokens, generation.decode_s
     view["tokens_per_second"] = (tokens - 1) / seconds if tokens and tokens > 1 and seconds else None
     return view
+
+
+def found_view(found: Found) -> View:
+    """The answer to a search. A snippet is a list of [text, whether it was looked for], as the text was written."""
+    hits = [
+        {
+            "session_id": one.session_id,
+            "title": one.title or UNTITLED,
+            "archived": one.archived,
+            "message_id": one.message_id,
+            "role": one.role,
+            "model": one.model,
+            "created_at": one.created_at,
+            "part": one.part,
+            "snippet": [list(part) for part in one.snippet],
+        }
+        for one in found.hits
+    ]
+    return {"hits": hits, "total": found.total, "more": found.more, "note": found.note}
