@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .errors import SessionError
+from .forks import ForkMode
 from .service_core import ServiceCore
 from .trash import Deletion
 from .views import View
@@ -32,6 +34,28 @@ class BranchService:
             SessionError: there is no such deletion, or what is above is in the trash too.
         """
         return self._tell(await self._core.write(self._store.trash.restore_branch, deletion), deleted=False)
+
+    async def fork(self, message_id: str, mode: ForkMode) -> View:
+        """Copy a chat up to a message into a new one: its view. See ``forks.fork``."""
+        return self._core.tell_session(await self._core.write(self._store.fork, message_id, mode))
+
+    async def compare(self, message_a: str, message_b: str) -> View:
+        """{"common", "a", "b"}: how many messages two branches share, and what follows in each.
+
+        Raises:
+            SessionError: there is no such message, or they are of two chats.
+        """
+        a, b = await self._core.read(self._store.paths, message_a, message_b)
+        if a[-1].session_id != b[-1].session_id:
+            raise SessionError("Only branches of one chat can be compared; these messages are of two chats.")
+        common = 0
+        while common < min(len(a), len(b)) and a[common].id == b[common].id:
+            common += 1
+        return {
+            "common": common,
+            "a": [self._core.seen(one) for one in a[common:]],
+            "b": [self._core.seen(one) for one in b[common:]],
+        }
 
     def _tell(self, done: Deletion, *, deleted: bool) -> View:
         root = done.root

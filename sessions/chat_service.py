@@ -14,6 +14,7 @@ from typing import Any
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
 from .errors import SessionError
+from .forks import ForkMode
 from .ids import now
 from .library_service import LibraryService
 from .prompt_room import check_room
@@ -22,7 +23,7 @@ from .reply_job import ReplyJob, TextPart
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .service_core import ServiceCore
 from .store import SessionStore
-from .views import View, effective_params, message_view
+from .views import View, effective_params
 
 _CLOSE_WAIT_S = 1.0
 _READS = 5
@@ -136,8 +137,7 @@ class ChatService:
             if changes == self.core.changes:
                 break
         self.core.background(self.core.write(self.store.remember_last, session_id))
-        seen = [self.core.jobs[one.id].overlay(one) if one.id in self.core.jobs else one for one in messages]
-        return {"session": self.core.session_view(session), "messages": [message_view(one) for one in seen]}
+        return {"session": self.core.session_view(session), "messages": [self.core.seen(one) for one in messages]}
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
@@ -189,6 +189,14 @@ class ChatService:
     async def restore_branch(self, deletion: str) -> View:
         """See ``BranchService.restore``."""
         return await self.core.whole(self._branches.restore(deletion))
+
+    async def fork(self, message_id: str, mode: ForkMode = "branch") -> View:
+        """See ``BranchService.fork``."""
+        return await self.core.whole(self._branches.fork(message_id, mode))
+
+    async def compare(self, message_a: str, message_b: str) -> View:
+        """See ``BranchService.compare``."""
+        return await self._branches.compare(message_a, message_b)
 
     async def branch_tokens(self, session_id: str, message_id: str | None = None) -> list[int]:
         """Token ids of a branch (the shown one when ``message_id`` is None) as the engine's cache may hold them."""

@@ -103,6 +103,11 @@ class ServiceCore:
         """End several replies at once."""
         await asyncio.gather(*(self.stop(one) for one in message_ids))
 
+    def seen(self, message: Message) -> View:
+        """A message as pages see it; a running reply with all its text so far."""
+        job = self.jobs.get(message.id)
+        return message_view(message if job is None else job.overlay(message))
+
     def session_view(self, session: Session) -> View:
         """A session as pages see it."""
         defaults = self.engine.status.info.get("sampling_defaults") or {}

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import search_index, tree, turns
+from . import forks, search_index, tree, turns
 from .backups import back_up
 from .connection import Connection
 from .errors import SessionError, explained
 from .exchange.exchange_store import ExchangeStore
 from .exchange.files import FileFolder
+from .forks import ForkMode
 from .ids import new_id, now
 from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
 from .schema import connect, missing_notice, open_database
@@ -63,7 +64,7 @@ class SessionStore:
         self.search = Search(self._reader)
         self.trash = Trash(self._writer, self._reader, self._forget_words, self._drop_files)
         files = FileFolder(self.path.parent / "attachments")
-        self.exchange = ExchangeStore(self._writer, self._reader, files)
+        self.exchange = ExchangeStore(self._writer, self._reader, files, search_index.add_sessions)
 
     @property
     def commits(self) -> int:
@@ -180,6 +181,15 @@ class SessionStore:
             found = turns.session(connection, session_id)
             return found, tree.path(connection, found.head_id) if found.head_id else []
 
+    def paths(self, *message_ids: str) -> list[list[Message]]:
+        """The branches that end at these messages, from the root down.
+
+        Raises:
+            SessionError: there is no such message.
+        """
+        with self._reader.reading() as connection:
+            return [tree.path(connection, turns.message(connection, one).id) for one in message_ids]
+
     def prompt_path(self, message_id: str, fingerprint: str) -> PromptPath:
         """The branch that ends at ``message_id``, with the ids its messages had in prompts of that model."""
         with self._reader.reading() as connection:
@@ -257,6 +267,11 @@ class SessionStore:
             leaf = tree.last_leaf(connection, target)
             turns.move_head(connection, target.session_id, leaf)
             return target.session_id, leaf
+
+    def fork(self, message_id: str, mode: ForkMode) -> Session:
+        """A new chat with copies of messages. See ``forks.fork``."""
+        with self._writer.transaction(durable=True) as connection:
+            return turns.session(connection, forks.fork(connection, message_id, mode))
 
     def save_partial(
         self,

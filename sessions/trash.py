@@ -190,61 +190,89 @@ class Trash:
         with self._writer.transaction(durable=True) as connection:
             connection.execute("PRAGMA secure_delete = ON")
             try:
-                hashes = [one for name in wanted for one in self._purge_one(connection, name)]
+                sessions, branches = _in_trash(connection, wanted)
+                self._forget(connection, [one.key for one in sessions], _message_keys(connection, sessions, branches))
+                hashes = [one for root in branches for one in _purge_branch(connection, root)]
+                hashes += [one for session in sessions for one in _purge_session(connection, session.id)]
             finally:
                 connection.execute("PRAGMA secure_delete = OFF")
         self._writer.shorten_log()
         self._unused(hashes)
         return len(wanted)
 
-    def _purge_one(self, connection: sqlite3.Connection, name: str) -> list[str]:
+
+@dataclass(slots=True)
+class _Gone:
+    key: int
+    id: str
+
+
+def _in_trash(connection: sqlite3.Connection, names: list[str]) -> tuple[list[_Gone], list[Message]]:
+    """The chats, and the branches of other chats, that ``names`` names.
+
+    Raises:
+        SessionError: one of them is not in the trash, or still being written.
+    """
+    sessions: list[_Gone] = []
+    branches: list[Message] = []
+    for name in names:
         row = connection.execute("SELECT key, deleted_at FROM sessions WHERE id = ?", [name]).fetchone()
+        root = None if row else tree.message(connection, name)
         if row is not None and row[1] is not None:
-            return self._purge_session(connection, name, row[0])
-        root = tree.message(connection, name)
-        if root is not None and root.deleted_root == root.id:
-            return self._purge_branch(connection, root)
-        raise SessionError("Only what is in the trash can be deleted for ever; reload the page to see what is there.")
-
-    def _purge_session(self, connection: sqlite3.Connection, session_id: str, key: int) -> list[str]:
-        if connection.execute(
-            "SELECT 1 FROM messages WHERE session_id = ? AND status = 'streaming'", [session_id]
-        ).fetchone():
+            sessions.append(_Gone(row[0], name))
+        elif root is not None and root.deleted_root == root.id:
+            branches.append(root)
+        else:
+            raise SessionError(
+                "Only what is in the trash can be deleted for ever; reload the page to see what is there."
+            )
+    for session in sessions:
+        query = "SELECT 1 FROM messages WHERE session_id = ? AND status = 'streaming'"
+        if connection.execute(query, [session.id]).fetchone():
             raise SessionError("A reply in this chat is still being written; try again in a moment.")
-        keys = [one[0] for one in connection.execute("SELECT key FROM messages WHERE session_id = ?", [session_id])]
-        self._forget(connection, [key], keys)
-        place = {"session": session_id}
-        hashes = _remove_messages(connection, "SELECT id FROM messages WHERE session_id = :session", place)
-        hashes += [
-            row[0]
-            for row in connection.execute("DELETE FROM attachments WHERE session_id = :session RETURNING sha256", place)
-        ]
-        for statement in (
-            "DELETE FROM system_tokens WHERE session_id = :session",
-            "DELETE FROM drafts WHERE session_id = :session",
-            "UPDATE sessions SET head_id = NULL WHERE id = :session",
-            "DELETE FROM messages WHERE session_id = :session",
-            "DELETE FROM sessions WHERE id = :session",
-            "DELETE FROM state WHERE key = 'last_session' AND value = :session",
-        ):
-            connection.execute(statement, place)
-        return hashes
+    chats = {one.id for one in sessions}
+    return sessions, [one for one in branches if one.session_id not in chats]
 
-    def _purge_branch(self, connection: sqlite3.Connection, root: Message) -> list[str]:
-        turns.session(connection, root.session_id)
-        place: dict[str, Any] = {"id": root.id, "session": root.session_id}
-        below = connection.execute(
-            _ALL_BELOW + "SELECT m.key FROM below JOIN messages m ON m.id = below.id", place
-        ).fetchall()
-        self._forget(connection, [], [row[0] for row in below])
-        hashes = _remove_messages(connection, _ALL_BELOW + "SELECT id FROM below", place)
-        connection.execute(
-            _ALL_BELOW + "UPDATE drafts SET parent_id = NULL, edits_id = NULL "
-            "WHERE session_id = :session AND (parent_id IN below OR edits_id IN below)",
-            place,
-        )
-        connection.execute(_ALL_BELOW + "DELETE FROM messages WHERE id IN below", place)
-        return hashes
+
+def _message_keys(connection: sqlite3.Connection, sessions: list[_Gone], branches: list[Message]) -> list[int]:
+    keys: set[int] = set()
+    for session in sessions:
+        keys.update(row[0] for row in connection.execute("SELECT key FROM messages WHERE session_id = ?", [session.id]))
+    for root in branches:
+        below = _ALL_BELOW + "SELECT m.key FROM below JOIN messages m ON m.id = below.id"
+        keys.update(row[0] for row in connection.execute(below, {"id": root.id, "session": root.session_id}))
+    return sorted(keys)
+
+
+def _purge_session(connection: sqlite3.Connection, session_id: str) -> list[str]:
+    """Remove a chat; returns the hashes of its files."""
+    place = {"session": session_id}
+    hashes = _remove_parts(connection, "SELECT id FROM messages WHERE session_id = :session", place)
+    rows = connection.execute("DELETE FROM attachments WHERE session_id = :session RETURNING sha256", place)
+    hashes += [row[0] for row in rows]
+    for statement in (
+        "DELETE FROM system_tokens WHERE session_id = :session",
+        "DELETE FROM drafts WHERE session_id = :session",
+        "UPDATE sessions SET head_id = NULL WHERE id = :session",
+        "DELETE FROM messages WHERE session_id = :session",
+        "DELETE FROM sessions WHERE id = :session",
+        "DELETE FROM state WHERE key = 'last_session' AND value = :session",
+    ):
+        connection.execute(statement, place)
+    return hashes
+
+
+def _purge_branch(connection: sqlite3.Connection, root: Message) -> list[str]:
+    """Remove a branch and all below it; returns the hashes of its files."""
+    place = {"id": root.id, "session": root.session_id}
+    hashes = _remove_parts(connection, _ALL_BELOW + "SELECT id FROM below", place)
+    connection.execute(
+        _ALL_BELOW + "UPDATE drafts SET parent_id = NULL, edits_id = NULL "
+        "WHERE session_id = :session AND (parent_id IN below OR edits_id IN below)",
+        place,
+    )
+    connection.execute(_ALL_BELOW + "DELETE FROM messages WHERE id IN below", place)
+    return hashes
 
 
 def _running(connection: sqlite3.Connection, root: Message) -> list[str]:
@@ -260,7 +288,7 @@ def _size(connection: sqlite3.Connection, root_id: str) -> int:
     return connection.execute(query, [root_id]).fetchone()[0]
 
 
-def _remove_messages(connection: sqlite3.Connection, selection: str, place: dict[str, Any]) -> list[str]:
+def _remove_parts(connection: sqlite3.Connection, selection: str, place: dict[str, Any]) -> list[str]:
     """Remove what belongs to the messages of ``selection``; returns the hashes of their files."""
     for table in ("generations", "message_tokens"):
         connection.execute(f"DELETE FROM {table} WHERE message_id IN ({selection})", place)

@@ -89,13 +89,19 @@ def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
 
 def branch(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     """Messages from the root to ``message_id`` without siblings and runs; empty if there is no such message."""
-    order = connection.execute(_PATH + "SELECT id FROM path ORDER BY depth DESC", {"id": message_id}).fetchall()
+    order = path_ids(connection, message_id)
     # Sorting the whole rows would copy every text once more.
     rows = connection.execute(
         _PATH + f"SELECT {MESSAGE_COLUMNS} FROM path JOIN messages m ON m.id = path.id", {"id": message_id}
     )
     found = {row["id"]: Message.from_row(row) for row in rows}
-    return [found[row[0]] for row in order]
+    return [found[one] for one in order]
+
+
+def path_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
+    """Ids from the root to ``message_id``; empty if there is no such message."""
+    rows = connection.execute(_PATH + "SELECT id FROM path ORDER BY depth DESC", {"id": message_id})
+    return [row[0] for row in rows]
 
 
 def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> list[tuple[str, bytes | None]]:

@@ -23,12 +23,17 @@ SELECT m.session_id, m.role, m.created_at, length(CAST(m.content AS BLOB)) AS si
        (SELECT length(t.token_ids) / 4 FROM message_tokens t WHERE t.message_id = m.id LIMIT 1) AS tokens
 FROM messages m JOIN sessions s ON s.id = m.session_id
 WHERE s.deleted_at IS NULL AND m.deleted_at IS NULL AND m.hidden = 0 AND m.role IN ('user', 'assistant')
+  AND m.copied_from IS NULL
 ORDER BY m.session_id, m.created_at, m.key
 """
 _RUNS = """
 SELECT g.message_id, m.session_id, g.started_at, g.finished_at, g.prompt_tokens, g.cached_tokens, g.completion_tokens
 FROM generations g JOIN messages m ON m.id = g.message_id JOIN sessions s ON s.id = m.session_id
 WHERE s.deleted_at IS NULL AND m.deleted_at IS NULL AND g.completion_tokens IS NOT NULL
+  AND NOT EXISTS (  -- a copy's run is its original's
+    SELECT 1 FROM generations o
+    WHERE o.message_id = m.copied_from AND o.run = g.run AND o.started_at = g.started_at
+  )
 ORDER BY g.started_at
 """
 _SYSTEM = """

@@ -11,10 +11,15 @@ FINGERPRINT = "stored"
 
 
 class StoredChat:
-    """One session of ``store``, a new one without ``session_id``."""
+    """One session of ``store``, a new one without ``session_id``.
+
+    Attributes:
+        ids: messages by a name that a test gives them.
+    """
 
     def __init__(self, store: SessionStore, session_id: str | None = None) -> None:
         self.store = store
+        self.ids: dict[str, str] = {}
         self.id = session_id or store.create_session(None, {}, "a-model").id
 
     @classmethod
