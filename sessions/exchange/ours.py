@@ -121,6 +121,7 @@ def _chat(tree: ChatTree) -> dict[str, Any]:
 
 def _message(node: Node, place: int) -> dict[str, Any]:
     found = _plain(node, ("runs", "tokens", "attachments", "order", "updated_at"))
+    found["content"] = node.content
     if node.updated_at != node.created_at:
         found["updated_at"] = node.updated_at
     found["order"] = place
