@@ -1,29 +1,20 @@
-"""The calls of the page's script: one function each, found by its name."""
+"""The calls of the page's script: one function each, found by its name. Those about whole chats: ``library_calls``."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
-from ..sessions.checks import check_id
+from . import library_calls
+from .call_registry import CALLS, call, check, pass_on
 from .connection import Connection, alerts_view, status_view
 from .views import View
 
+__all__ = ["CALLS", "answer", "library_calls"]
+
 PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
-IDS = ("session", "message", "parent")
-OBJECTS = ("change", "params")
-Call = Callable[[Connection, View], Awaitable[Any]]
-CALLS: dict[str, Call] = {}
 log = logging.getLogger(__name__)
-
-
-def call(function: Call) -> Call:
-    """Register a call under its function's name."""
-    CALLS[function.__name__.rstrip("_")] = function
-    return function
 
 
 async def answer(connection: Connection, frame: View) -> View:
@@ -32,11 +23,7 @@ async def answer(connection: Connection, frame: View) -> View:
         run = CALLS.get(str(frame.get("op")))
         if run is None:
             raise RequestError("This page is older than the server; reload it.")
-        for name in OBJECTS:
-            if not isinstance(frame.get(name), dict | None):
-                raise RequestError("The page sent settings that are none; reload it.")
-        for name in IDS:
-            check_id(name, frame.get(name))
+        check(frame)
         return {"re": frame["id"], "ok": await run(connection, frame)}
     except PagedChatError as error:
         return {"re": frame["id"], "error": str(error)}
@@ -60,6 +47,7 @@ async def hello(connection: Connection, frame: View) -> View:
     return {
         "version": __version__,
         "sessions": sessions,
+        "folders": await hub.service.library.folders() if hasattr(hub.service.library, "folders") else [],
         "status": status_view(hub),
         "alerts": alerts_view(hub),
         "session": wanted if wanted in known else None,
@@ -67,22 +55,6 @@ async def hello(connection: Connection, frame: View) -> View:
     }
 
 
-def pass_on(name: str, method: str, *fields: str) -> None:
-    """Register a call that only asks the chat service for something and answers nothing.
-
-    Args:
-        method: of the service; ``fields`` of the frame are its arguments.
-    """
-
-    async def run(connection: Connection, frame: View) -> None:
-        await getattr(connection.hub.service, method)(*(frame[field] for field in fields))
-
-    CALLS[name] = run
-
-
-pass_on("rename", "rename", "session", "title")
-pass_on("delete", "delete", "session")
-pass_on("undelete", "undelete", "session")
 pass_on("edit", "edit", "message", "text")
 pass_on("select", "select", "message")
 pass_on("resume", "continue_reply", "message")
@@ -91,10 +63,13 @@ pass_on("stop", "stop", "message")
 
 @call
 async def open_(connection: Connection, frame: View) -> View:
+    """Show a chat (null: none yet), at a message if one is named."""
+    library = connection.hub.service.library
+    draft = await library.draft(frame["session"]) if hasattr(library, "draft") else None
     if frame["session"] is None:
         connection.leave_session()
-        return {}
-    return await connection.open(frame["session"])
+        return {"draft": draft}
+    return {**await connection.open(frame["session"], frame.get("message")), "draft": draft}
 
 
 @call
@@ -105,7 +80,8 @@ async def older(connection: Connection, frame: View) -> None:
 @call
 async def create(connection: Connection, frame: View) -> View:
     service = connection.hub.service
-    session = await service.create_session(frame.get("system_prompt"), frame.get("params"))
+    kind = {"temporary": True} if frame.get("temporary") else {}
+    session = await service.create_session(frame.get("system_prompt"), frame.get("params"), **kind)
     return connection.hub.with_hue(session)
 
 
@@ -119,7 +95,8 @@ async def settings(connection: Connection, frame: View) -> View:
         changes = {"system_prompt": change.pop("system_prompt")} if "system_prompt" in change else {}
         if change:
             changes["params"] = {name: change[name] for name in PARAMS if name in change}
-    return {**await service.update_settings(session_id, **changes), "info": connection.hub.client.status.info}
+    changed = await service.update_settings(session_id, **changes, version=frame.get("version"))
+    return {**changed, "info": connection.hub.client.status.info}
 
 
 @call

@@ -14,7 +14,7 @@ import orjson
 
 from ..engine.errors import PagedChatError
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .views import Blocks, View, finished_message, growing_message, patch, stamp
+from .views import Blocks, View, finished_message, growing_message, list_item, patch, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -74,6 +74,12 @@ class Connection:
         self._sessions[session["id"]] = session
         self._wake.set()
 
+    def note_shelf(self, event: View) -> None:
+        """Folders, a draft, a branch or the trash have changed."""
+        kind = event["type"]
+        rest = {name: value for name, value in event.items() if name != "type"}
+        self._put({"ev": kind, **rest})
+
     def note_path(self) -> None:
         """The shown branch has changed, and with it its block table."""
         self._path = True
@@ -127,26 +133,36 @@ class Connection:
         """Send the answer to a call."""
         self._put(frame)
 
-    async def open(self, session_id: str) -> View:
+    async def open(self, session_id: str, message_id: str | None = None) -> View:
         """Show another chat; the answer is its branch.
 
+        Args:
+            message_id: a message that has to be in that branch, so that it may have to change.
+
         Raises:
-            PagedChatError: there is no such chat.
+            PagedChatError: there is no such chat or message.
         """
         async with self._lock:
             before = self.session_id
             self.session_id = session_id
             try:
-                opened = await self.hub.service.open(session_id)
+                opened = await self._opened_at(session_id, message_id)
             except PagedChatError:
                 self.session_id = before
                 raise
-            self._first = None
+            self._first = _first_shown(opened["messages"], message_id) if message_id else None
             self._stamps, self._blocks = {}, {}
             self._path, self._rows = False, None
             if self.panel:
                 self.note_table()
             return {**self._path_of(opened), "info": self.hub.client.status.info}
+
+    async def _opened_at(self, session_id: str, message_id: str | None) -> View:
+        opened = await self.hub.service.open(session_id)
+        if message_id is None or any(one["id"] == message_id for one in opened["messages"]):
+            return opened
+        await self.hub.service.select(message_id)
+        return await self.hub.service.open(session_id)
 
     def leave_session(self) -> None:
         """Show no chat."""
@@ -197,7 +213,8 @@ class Connection:
             self._put({"ev": "alerts", "alerts": alerts_view(self.hub)})
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
-            self._put({"ev": "session", "session": session})
+            shown = {"full": session} if session["id"] == self.session_id else {}
+            self._put({"ev": "session", "session": list_item(session), **shown})
         if self._path:
             await self._gather_path()
         replies, self._replies = self._replies, set()
@@ -315,6 +332,12 @@ class Connection:
             if change is not None:
                 sent[part] = blocks
                 self._put({"ev": "patch", "session": self.session_id, "id": message_id, "part": part, **change})
+
+
+def _first_shown(messages: list[View], message_id: str) -> int | None:
+    """Where the shown part of a branch begins so that a message and some before it are in it; None: the usual place."""
+    place = next((at for at, one in enumerate(messages) if one["id"] == message_id), len(messages))
+    return max(0, place - WINDOW // 4) if place < len(messages) - WINDOW else None
 
 
 def status_view(hub: Hub) -> View:

@@ -15,7 +15,7 @@ from ..engine.status import EngineStatus
 from .kv_feed import KvFeed, Panel
 from .reply_rate import ReplyRate
 from .reply_render import RunningReply
-from .views import View
+from .views import View, list_item
 
 RATES_EVERY_S = 1.0
 RENDERS_PER_S = 15
@@ -24,12 +24,17 @@ COST_SHARE = 8
 NUM_HUES = 6
 
 
+SHELF_EVENTS = ("folders", "draft", "branch", "purged")
+"""Events about the shelf of chats that every page gets as they are."""
+
+
 class Page(Panel, Protocol):
     """What the hub tells an open page."""
 
     def note_status(self) -> None: ...
     def note_alerts(self) -> None: ...
     def note_session(self, session: View) -> None: ...
+    def note_shelf(self, event: View) -> None: ...
     def note_path(self) -> None: ...
     def note_lost(self, message_id: str) -> None: ...
     def note_message(self, message: View) -> None: ...
@@ -94,11 +99,11 @@ class Hub:
     # -- what a page asks for ---------------------------------------------------------------------------------------
 
     async def sessions(self) -> list[View]:
-        """All chats, each with the hue of its blocks."""
+        """All chats as the list shows them, each with the hue of its blocks."""
         sessions = await self.service.list_sessions()
         for one in sorted(sessions, key=lambda session: session["created_at"]):
             self.hue(one["id"])
-        return [self.with_hue(one) for one in sessions]
+        return [list_item(self.with_hue(one)) for one in sessions]
 
     def with_hue(self, session: View) -> View:
         """A session's view with its ``hue``."""
@@ -144,6 +149,9 @@ class Hub:
             view = self.with_hue(event["session"])
             for connection in self._connections:
                 connection.note_session(view)
+        elif kind in SHELF_EVENTS:
+            for connection in self._connections:
+                connection.note_shelf(event)
 
     def _on_message(self, message: View) -> None:
         if message["status"] == "streaming":

@@ -38,6 +38,7 @@ STYLES = (
     "composer.css",
     "panel.css",
     "alerts.css",
+    "library.css",
     "settings.css",
 )
 QUEUE_REST_S = 5.0

@@ -12,6 +12,17 @@ Blocks = dict[str, list[str]]
 """HTML of a reply, block by block: ``blocks`` of the answer, ``thoughts`` of what came before it."""
 
 
+_LISTED = ("id", "title", "updated_at", "version", "hue")
+_LISTED_IF_SET = ("pinned", "archived", "running", "folder_id", "deleted_at", "temporary")
+
+
+def list_item(session: View) -> View:
+    """A chat as the list shows it: of thousands, each byte counts, so what is false or none is left out."""
+    item = {name: session[name] for name in _LISTED}
+    item.update((name, value) for name in _LISTED_IF_SET if (value := session.get(name)))
+    return item
+
+
 @lru_cache(maxsize=1_024)
 def blocks_of(text: str) -> tuple[str, ...]:
     """The HTML of a finished reply, block by block."""

@@ -112,8 +112,7 @@ def test_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> Non
     server.do(server.service.rename(chat.session_id, nasty))
     expect(chat.page.locator("#pc-title")).to_have_text(nasty)
     expect(chat.page.locator(f"[data-session-id='{chat.session_id}'] .title")).to_have_text(nasty)
-    chat.page.locator(f"[data-session-id='{chat.session_id}']").hover()
-    chat.page.get_by_role("button", name="Delete this chat").locator("visible=true").first.click()
+    chat.chat_menu(chat.session_id, "delete")
     expect(chat.page.locator(".toast")).to_contain_text("<img src=x")
     assert chat.page.evaluate("window.hit ?? null") is None
 

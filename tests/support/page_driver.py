@@ -80,6 +80,31 @@ class PageDriver:
         self.page.locator(f"[data-session-id='{session_id}'] a").click()
         self.page.wait_for_function("(id) => window.pagedchat.page.session?.id === id", arg=session_id)
 
+    def row(self, session_id: str) -> Locator:
+        """A chat's line in the list."""
+        return self.page.locator(f"[data-session-id='{session_id}']")
+
+    def chat_menu(self, session_id: str, *choices: str) -> None:
+        """Open a chat's menu and choose, one after the other, by the choices' test ids or words."""
+        self.row(session_id).hover()
+        self.row(session_id).get_by_test_id("chat-menu").click()
+        self._choose(choices)
+
+    def message_menu(self, message: Locator, *choices: str) -> None:
+        """Open a message's menu and choose."""
+        self.action(message, "message-menu")
+        self._choose(choices)
+
+    def _choose(self, choices: tuple[str, ...]) -> None:
+        menu = self.test_id("menu")
+        for choice in choices:
+            item = menu.get_by_test_id(choice)
+            (item if item.count() else menu.get_by_text(choice, exact=True)).click()
+
+    def undo(self) -> None:
+        """Take back what the newest notice tells of."""
+        self.page.locator(".toast").last.get_by_role("button", name="Undo").click()
+
     def regenerate(self, message: Locator, place: str) -> None:
         """Another reply; ``place`` is its label among its siblings. Waits for its end."""
         self.action(message, "regenerate")

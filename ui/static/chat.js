@@ -80,6 +80,20 @@ export class Chat {
     this.#stick();
   }
 
+  /** Bring a message into view and mark it for a moment; false if it is not among those shown. */
+  goTo(id) {
+    const element = this.items.get(id)?.element;
+    if (!element?.isConnected) return false;
+    this.atEnd = false;
+    element.scrollIntoView({ block: "center" });
+    element.classList.remove("found");
+    void element.offsetWidth; // begins the animation anew
+    element.classList.add("found");
+    element.tabIndex = -1;
+    element.focus({ preventScroll: true });
+    return true;
+  }
+
   #place(wanted) {
     let at = this.column.firstChild;
     for (const element of wanted) {

@@ -1,11 +1,10 @@
 // Where the reader writes: drafts for each chat, Send or Stop, and what sending would cost.
 
 import { byId, debounced, h, icon } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { count, plural } from "./format.js";
 
-const DRAFT = "pagedchat.draft.";
 const PROBE_PAUSE_MS = 350;
-const LONGEST_DRAFT = 200_000;
 
 /** Why what was sent before is computed again; a new message needs no reason. */
 const REASONS = {
@@ -15,11 +14,11 @@ const REASONS = {
 };
 
 export class Composer {
-  /** `act` has: send(text) -> promise, stop(), probe(text) -> promise, editLast(). */
+  /** `act` has: send(text) -> promise, stop(), probe(text) -> promise, editLast(), saveDraft(session, text, version). */
   constructor(act) {
     this.act = act;
     this.session = null;
-    this.unsaved = new Map(); // drafts that storage did not take
+    this.drafts = new Drafts(act.saveDraft, (session, text) => this.#offer(session, text));
     this.busy = false;
     this.running = false;
     this.field = h("textarea", {
@@ -32,11 +31,11 @@ export class Composer {
       h("i.square"), "Stop");
     this.probe = h("span.probe", { "aria-live": "off" });
     this.problem = h("div.problem", { role: "alert", hidden: true });
+    this.other = h("div.other-draft", { role: "status", hidden: true, "data-testid": "other-draft" });
     this.place = h("span.place", {}, this.send);
     byId("pc-foot").append(h("form.box", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
-      this.problem, this.field, h("div.row", {}, this.probe, this.place)));
+      this.problem, this.other, this.field, h("div.row", {}, this.probe, this.place)));
     this.askProbe = debounced(PROBE_PAUSE_MS, () => this.#showProbe());
-    addEventListener("pagehide", () => { for (const [key, text] of this.unsaved) store(key, text); });
     this.#typed(false);
   }
 
@@ -53,12 +52,32 @@ export class Composer {
    * typed while the page was still connecting comes along. */
   open(session, keep = false) {
     const typed = keep ? this.text : "";
-    if (typed) this.#keep(this.session, "");
+    if (typed && session !== this.session) this.drafts.typed(this.session, "");
     this.session = session;
-    this.field.value = typed || this.#draft(session);
-    if (typed) this.#keep(session, typed);
+    if (typed) this.drafts.typed(session, typed);
+    this.#showDraft();
+  }
+
+  #showDraft() {
+    this.field.value = this.drafts.text(this.session);
+    this.other.hidden = true;
     this.complain(null);
     this.#typed(false);
+  }
+
+  /** The server tells the draft of a chat. While the reader is at the field, only `fresh` ones come in by themselves. */
+  takeDraft(session, draft, fresh = false) {
+    const here = (session ?? "") === (this.session ?? "");
+    const keep = here && !fresh && document.activeElement === this.field;
+    if (this.drafts.take(session, draft, keep) && here) this.#showDraft();
+  }
+
+  #offer(session, text) {
+    if ((session ?? "") !== (this.session ?? "")) return;
+    const use = () => { this.other.hidden = true; this.text = text; this.focus(); };
+    this.other.hidden = false;
+    this.other.replaceChildren(h("span", {}, `Another window has a different draft here: “${text.length > 90 ? `${text.slice(0, 88)}…` : text}”`),
+      h("button.link", { type: "button", onclick: use }, "Use it"));
   }
 
   setRunning(running) {
@@ -94,7 +113,7 @@ export class Composer {
 
   /** The server has stored `text`: its draft goes, unless something else was typed since. */
   delivered(session, text) {
-    if (this.#draft(session) === text) this.#keep(session, "");
+    if (this.drafts.text(session) === text) this.drafts.typed(session, "", 0);
     if (this.session === session && this.text === text) {
       this.field.value = "";
       this.#typed(false);
@@ -118,7 +137,7 @@ export class Composer {
     this.#enable();
     if (remember) {
       this.complain(null);
-      this.#keep(this.session, this.text);
+      this.drafts.typed(this.session, this.text);
     }
     this.probe.classList.add("stale");
     this.askProbe?.();
@@ -148,29 +167,5 @@ export class Composer {
     else if (found.max_model_len) parts.push(left > 0 ? ` · ${count(left)} tokens left` : " · longer than the context");
     if (REASONS[found.reason]) parts.push(` · ${REASONS[found.reason]}`);
     this.probe.replaceChildren(h("span.cost", {}, ...parts));
-  }
-
-  #draft(session) {
-    const key = DRAFT + (session ?? "new");
-    if (this.unsaved.has(key)) return this.unsaved.get(key);
-    try { return localStorage.getItem(key) ?? ""; } catch { return ""; }
-  }
-
-  /** Storage takes texts of a usual length at every key stroke; others stay here until the page is left. */
-  #keep(session, text) {
-    const key = DRAFT + (session ?? "new");
-    this.unsaved.delete(key);
-    if (text.length > LONGEST_DRAFT || !store(key, text)) this.unsaved.set(key, text);
-  }
-}
-
-/** Returns false when storage is off or full. */
-function store(key, text) {
-  try {
-    if (text) localStorage.setItem(key, text);
-    else localStorage.removeItem(key);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -23,6 +23,10 @@ export class Layout {
     this.draw();
   }
 
+  showSidebar() {
+    if (this.root.dataset.sidebar !== "open") this.toggleSidebar();
+  }
+
   toggleSidebar() {
     if (narrow.matches) this.drawer = this.drawer === "sidebar" ? null : "sidebar";
     else this.#flip("sidebar");

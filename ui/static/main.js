@@ -3,10 +3,14 @@
 import { Alerts } from "./alerts.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
+import { copyText } from "./clipboard.js";
 import { Composer } from "./composer.js";
+import { confirmed } from "./dialog.js";
 import { byId, h, icon, iconButton } from "./dom.js";
 import { rate } from "./format.js";
 import { Layout } from "./layout.js";
+import { Library } from "./library.js";
+import { Notice } from "./notice.js";
 import { Panel } from "./panel.js";
 import { Settings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
@@ -26,17 +30,23 @@ class Page {
     this.blank = id === "";
     this.socket = new Socket("/ui/ws", () => ({ session: this.current, blank: this.blank }));
     this.layout = new Layout({ panel: (open) => this.panel.setOpen(open) });
+    this.library = new Library(this);
     this.sidebar = new Sidebar({
-      open: (session) => this.open(session), create: () => this.create(),
-      rename: (session, title) => this.socket.call("rename", { session, title }).catch(complain),
-      remove: (session) => this.remove(session), settings: () => this.showSettings(),
-      closeDrawer: () => this.layout.toggleSidebar(),
+      open: (session, message) => this.open(session, { message }), create: () => this.create(),
+      temporary: () => this.create({ temporary: true }), settings: () => this.showSettings(),
+      search: (query, limit, offset) => this.socket.call("search", { query, limit, offset }),
+      closeDrawer: () => this.layout.toggleSidebar(), library: this.library,
+    });
+    this.notice = new Notice({
+      restore: () => this.library.restore("chat", { id: this.current }), leave: () => this.open(null),
+      end: () => this.open(null),
     });
     this.banner = new Banner(() => this.socket.connect(), () => this.goBack());
     this.chat = new Chat(this.#chatActions());
     this.composer = new Composer({
       send: (text) => this.send(text), stop: () => this.stop(), probe: (text) => this.probe(text),
       editLast: () => this.editLast(),
+      saveDraft: (session, text, version) => this.socket.call("draft", { session, text, version }),
     });
     this.panel = new Panel({
       call: (op, args) => this.socket.call(op, args), close: () => this.layout.togglePanel(),
@@ -45,7 +55,8 @@ class Page {
       session: () => this.current,
     });
     this.settings = new Settings({
-      fill: fillSettings, closed: () => this.composer.focus(), save: (session, change) => this.saveSettings(session, change),
+      fill: fillSettings, closed: () => this.composer.focus(),
+      save: (session, change, version) => this.saveSettings(session, change, version),
     });
     this.#top();
     this.alerts = new Alerts();
@@ -69,14 +80,14 @@ class Page {
     const say = (promise) => promise.catch(complain);
     return {
       copy: (id, button) => this.copy(id, button),
-      copyText: (text, button) => this.copyText(text, button),
+      copyText,
       regenerate: (message) => { this.chat.toEnd(); say(this.socket.call("regenerate", { message })); },
       edit: async (message, text) => { await this.socket.call("edit", { message, text }); },
       select: (message) => say(this.socket.call("select", { message })),
       resume: (message) => { this.chat.toEnd(); say(this.socket.call("resume", { message })); },
       older: () => say(this.socket.call("older")),
       idea: (text) => { this.composer.text = text; this.composer.focus(); },
-      system: () => this.showSettings(),
+      system: () => this.showSettings(), menu: (message) => this.library.messageMenu(message),
     };
   }
 
@@ -86,19 +97,24 @@ class Page {
     socket.on("lost", () => this.disconnected());
     socket.on("status", ({ status }) => this.setStatus(status));
     socket.on("alerts", ({ alerts }) => this.alerts.take(alerts));
-    socket.on("session", ({ session }) => this.takeSession(session));
+    socket.on("session", ({ session, full }) => this.takeSession(session, full));
+    socket.on("purged", ({ ids }) => { if (ids.includes(this.current)) this.notice.show("purged"); });
+    socket.on("folders", ({ folders }) => this.sidebar.setFolders(folders));
+    socket.on("branch", () => this.sidebar.trash.stale());
+    socket.on("draft", ({ session, draft }) => this.composer.takeDraft(session, draft));
     socket.on("path", (frame) => this.showPath(frame));
     socket.on("message", ({ session, message }) => {
       if (session === this.current) { this.chat.put(message); this.changed(); }
     });
     socket.on("rates", ({ rates }) => this.takeRates(rates));
     socket.on("patch", (frame) => this.patch(frame));
-    socket.on("gone", ({ session }) => { if (session === this.current) this.show(null); });
+    socket.on("gone", ({ session }) => { if (session === this.current) this.gone(); });
     socket.on("kv-snapshot", (frame) => this.panel.takeSnapshot(frame));
     socket.on("kv", (frame) => this.panel.takeEvents(frame));
     socket.on("kv-stats", ({ stats }) => this.panel.takeStats(stats));
     socket.on("kv-table", (frame) => this.panel.takeTable(frame));
-    addEventListener("popstate", () => this.open(new URL(location.href).searchParams.get("session") || null, false));
+    addEventListener("popstate", () => this.open(new URL(location.href).searchParams.get("session") || null, { push: false }));
+    addEventListener("beforeunload", (event) => { if (this.session?.temporary && this.chat.ids.length) event.preventDefault(); });
     addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -111,11 +127,12 @@ class Page {
     this.version = hello.version;
     this.banner.setLost(false);
     document.documentElement.dataset.connection = "open";
-    this.sidebar.load(hello.sessions);
+    this.sidebar.load(hello.sessions, hello.folders);
     this.setStatus(hello.status);
     this.alerts.take(hello.alerts);
     if (hello.asked_for_missing) toast("That chat does not exist any more.");
     await this.show(hello.session, { push: false });
+    this.composer.drafts.flush();
     this.panel.connected();
   }
 
@@ -146,13 +163,15 @@ class Page {
 
   // -- chats --------------------------------------------------------------------------------------------------------
 
-  open(session, push = true) {
+  /** Show a chat because the reader asked for it; with `message`, the branch that has it, at its place. */
+  async open(session, { push = true, message = null } = {}) {
+    if (session !== this.current && !(await this.mayLeave())) return;
     this.layout.closeDrawers();
-    if (session !== this.current || !session) {
-      this.composer.open(session);
-      this.switch(this.show(session, { push }));
+    if (session !== this.current || !session || message) {
+      if (session !== this.current) this.composer.open(session);
+      this.switch(this.show(session, { push, message }));
     }
-    this.composer.focus();
+    if (!message) this.composer.focus();
   }
 
   /** The reader has asked for another chat: what is typed from now on belongs there. */
@@ -169,11 +188,12 @@ class Page {
   }
 
   /** Show a chat, or the empty page that becomes one with the first message. */
-  async show(id, { push = true } = {}) {
+  async show(id, { push = true, message = null } = {}) {
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const frame = await this.socket.call("open", { session: id });
+    const frame = await this.socket.call("open", { session: id, message });
     if (turn !== this.turn) return; // another chat was asked for meanwhile
     this.enter(id, push);
+    this.composer.takeDraft(id, frame.draft ?? null, true);
     if (id === null) {
       this.session = this.shown = null;
       this.chat.show([], [], { fresh: true });
@@ -182,6 +202,7 @@ class Page {
     } else {
       this.showPath(frame, this.shown !== id);
       this.shown = id;
+      if (message) this.chat.goTo(message);
     }
   }
 
@@ -217,49 +238,57 @@ class Page {
     this.pending = null;
   }
 
-  takeSession(session) {
+  /** A chat is new or has changed; `full` comes with the one that is shown. */
+  takeSession(session, full) {
     this.sidebar.put(session);
     if (session.id !== this.current) return;
-    if (session.deleted_at) { this.show(null).catch(complain); return; }
-    this.session = session;
+    if (session.deleted_at) return this.gone();
+    if (this.notice.kind === "deleted") return this.show(session.id, { push: false }).catch(complain);
+    if (full) {
+      this.session = full;
+      this.settings.take(full);
+    }
     this.changed();
   }
 
+  /** The shown chat was deleted: here, or in another page that may not have meant it. */
+  gone() {
+    if (this.removing !== this.current) return this.notice.show("deleted");
+    this.removing = null;
+    this.composer.open(null);
+    this.show(null).catch(complain);
+  }
+
+  /** Whether the shown chat may be left; one that is not kept asks. */
+  async mayLeave() {
+    if (!this.session?.temporary) return true;
+    const { id } = this.session;
+    if (this.chat.ids.length && !(await confirmed("End this temporary chat?", "It is not kept: its messages are gone when you leave it.", "End it"))) return false;
+    this.session = null;
+    await this.socket.call("end_temporary", { session: id }).catch(complain);
+    return true;
+  }
+
+  endTemporary() {
+    return this.open(null);
+  }
+
   /** A new chat, unless the shown one is still empty. */
-  async create() {
+  async create(options = {}) {
     this.layout.closeDrawers();
-    if (this.switching) return;
-    if (this.session === null || this.chat.ids.length) {
+    if (this.switching || !(await this.mayLeave())) return;
+    if (this.session === null || this.chat.ids.length || options.temporary) {
       this.composer.open(null);
       this.composer.focus();
-      await this.switch(this.#begin());
+      await this.switch(this.#begin(options));
     }
     this.composer.focus();
   }
 
-  async #begin() {
-    const session = await this.socket.call("create");
-    this.sidebar.put(session);
+  async #begin(options) {
+    const session = await this.socket.call("create", options);
+    if (!session.temporary) this.sidebar.put(session);
     await this.show(session.id);
-  }
-
-  async remove(id) {
-    const title = this.sidebar.sessions.get(id)?.title ?? "Chat";
-    try {
-      await this.socket.call("delete", { session: id });
-      toast(`Deleted “${title}”.`, { action: "Undo", run: () => this.restore(id) });
-    } catch (error) {
-      complain(error);
-    }
-  }
-
-  async restore(id) {
-    try {
-      await this.socket.call("undelete", { session: id });
-      await this.show(id);
-    } catch (error) {
-      complain(error);
-    }
   }
 
   // -- messages -----------------------------------------------------------------------------------------------------
@@ -311,23 +340,7 @@ class Page {
 
   async copy(id, button) {
     const view = this.chat.items.get(id).view;
-    this.copyText(view.content ?? (await this.socket.call("text", { message: id })), button);
-  }
-
-  async copyText(text, button) {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const field = h("textarea", { style: "position:fixed;opacity:0" });
-      field.value = text;
-      document.body.append(field);
-      field.select();
-      document.execCommand("copy");
-      field.remove();
-    }
-    button.replaceChildren(icon("check"));
-    button.classList.add("done");
-    setTimeout(() => { button.replaceChildren(icon("copy")); button.classList.remove("done"); }, 1_600);
+    copyText(view.content ?? (await this.socket.call("text", { message: id })), button);
   }
 
   // -- settings -----------------------------------------------------------------------------------------------------
@@ -344,8 +357,8 @@ class Page {
     }
   }
 
-  async saveSettings(id, change) {
-    const session = await this.socket.call("settings", { session: id, change });
+  async saveSettings(id, change, version) {
+    const session = await this.socket.call("settings", { session: id, change, version });
     if (id === this.current) {
       this.session = session;
       this.showSystem();
@@ -371,6 +384,8 @@ class Page {
     this.title.title = title;
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
+    if (this.session) this.notice.show(this.session.temporary ? "temporary" : null);
+    else this.notice.show(null);
     this.showSystem();
   }
 
@@ -378,6 +393,10 @@ class Page {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
       this.create();
+    } else if ((event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "f") {
+      event.preventDefault();
+      this.layout.showSidebar();
+      this.sidebar.search.focus();
     } else if (event.key === "Escape" && !event.defaultPrevented && !this.settings.isOpen) {
       if (!this.layout.closeDrawers()) this.stop();
     }

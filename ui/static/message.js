@@ -4,6 +4,7 @@ import { Blocks } from "./blocks.js";
 import { h, icon, iconButton, refill } from "./dom.js";
 import { count, plural, rate, seconds } from "./format.js";
 import { Editor } from "./editor.js";
+import { openMenu } from "./menu.js";
 import { Thinking } from "./thinking.js";
 
 const ENDED = {
@@ -13,7 +14,7 @@ const ENDED = {
 };
 
 export class Message {
-  /** `act` has: copy(id, button), regenerate(id), edit(id, text), select(id), resume(id). */
+  /** `act` has: copy(id, button), regenerate(id), edit(id, text), select(id), resume(id), menu(message) -> choices. */
   constructor(view, act) {
     this.act = act;
     this.id = view.id;
@@ -139,7 +140,16 @@ export class Message {
       iconButton("edit", "Edit", () => this.startEditing(), { "data-testid": "edit", ...busy }),
       iconButton("again", this.role === "user" ? "Answer again" : "Regenerate", () => this.act.regenerate(this.id),
         { "data-testid": "regenerate", ...busy }),
+      this.#more(),
     ];
+  }
+
+  #more() {
+    const { siblings = [], sibling_index: index } = this.view;
+    const more = iconButton("more", "More", () => openMenu(more, this.act.menu({
+      id: this.id, siblings, sibling_index: index, growing: this.growing,
+    }), { label: "More about this message" }), { "data-testid": "message-menu", "aria-haspopup": "menu" });
+    return more;
   }
 
   showRate(words) {

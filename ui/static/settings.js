@@ -36,15 +36,27 @@ export class Settings {
   }
 
   show(session, info) {
-    const params = session.params ?? {};
-    const system = session.system_prompt ?? info.default_system_prompt ?? "";
-    this.values = [system, ...FIELDS.slice(1).map((name) => params[name] ?? OFF[name])];
+    this.values = valuesOf(session, info);
     this.shown = [...this.values];
     this.typed.clear();
     this.session = null;
     this.next = session.id;
+    this.version = session.version;
     this.info = info;
     this.act.fill();
+  }
+
+  /** The chat has changed, perhaps in another window: fields that nobody has touched here show it. */
+  take(session) {
+    if (session.id !== this.session || !this.isOpen || this.sending) return;
+    this.version = session.version;
+    const [shown, values] = [this.shown, this.values];
+    const there = valuesOf(session, this.info);
+    if (FIELDS.every((_, index) => there[index] === shown[index])) return;
+    const merged = there.map((value, index) => (values[index] === shown[index] ? value : values[index]));
+    this.show(session, this.info);
+    this.values = merged;
+    this.#say("Changed in another window; it is shown as it is now.");
   }
 
   /** The widgets have their values: now they may be seen and changed. */
@@ -134,14 +146,18 @@ export class Settings {
   }
 
   async #send(change) {
+    this.sending = true;
     try {
-      const session = await this.act.save(this.session, change);
+      const session = await this.act.save(this.session, change, this.version);
+      this.version = session.version;
       const words = this.#remarks();
       this.#say(words || "Saved", Boolean(words));
       return session;
     } catch (error) {
       this.#say(error.message, true);
       return null;
+    } finally {
+      this.sending = false;
     }
   }
 
@@ -173,6 +189,12 @@ export class Settings {
     place.textContent = words;
     place.classList.toggle("problem", problem);
   }
+}
+
+function valuesOf(session, info) {
+  const params = session.params ?? {};
+  const system = session.system_prompt ?? info.default_system_prompt ?? "";
+  return [system, ...FIELDS.slice(1).map((name) => params[name] ?? OFF[name])];
 }
 
 function isOutside(input) {

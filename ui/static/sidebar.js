@@ -1,15 +1,23 @@
-// The list of chats: new, open, filter, rename, delete with undo.
+// The left column: a new chat, search, the list of chats, and the ways to archive, trash and import.
 
+import { chatRow, headingRow, rowStamp } from "./chat_row.js";
 import { byId, h, icon, iconButton } from "./dom.js";
-import { count, dayGroup } from "./format.js";
+import { count } from "./format.js";
+import { openMenu } from "./menu.js";
+import { Search } from "./search.js";
+import { Shelf } from "./shelf.js";
 import { isDark, toggleTheme } from "./theme.js";
+import { Trash } from "./trash.js";
+import { WindowList } from "./window_list.js";
 
 const LOGO = `<svg viewBox="0 0 22 22" width="22" height="22" aria-hidden="true"><rect x="1" y="1" width="9" height="9"
 rx="2" fill="var(--pc-own-0)"/><rect x="12" y="1" width="9" height="9" rx="2" fill="var(--pc-own-2)"/><rect x="1" y="12"
 width="9" height="9" rx="2" fill="var(--pc-own-2)"/><rect x="12.7" y="12.7" width="7.6" height="7.6" rx="1.6"
 fill="none" stroke="var(--pc-faint)" stroke-width="1.4"/></svg>`;
 
-const AT_ONCE = 150;
+const ROW = 37; // pixels, as the style sheet has them
+const HEADING = 34;
+const POINTING_MS = 1_500;
 
 export function logo() {
   const holder = h("span.logo");
@@ -18,31 +26,85 @@ export function logo() {
 }
 
 export class Sidebar {
-  /** `act` has: open(id), create(), rename(id, title), remove(id), settings(), closeDrawer(). */
+  /** `act` has: open(id, message), create(), temporary(), settings(), closeDrawer(), search(query, offset), and
+   * `library`, what can be done with whole chats. */
   constructor(act) {
     this.act = act;
-    this.sessions = new Map();
+    this.shelf = new Shelf();
     this.current = null;
     this.renaming = null;
-    this.rows = new Map();
-    this.shown = AT_ONCE;
-    this.filter = h("input.filter", {
-      type: "search", placeholder: "Search chats", "aria-label": "Search chats by title", autocomplete: "off",
-      spellcheck: "false", oninput: () => { this.shown = AT_ONCE; this.draw(); },
-    });
+    this.view = "chats"; // or "archive", "trash"
+    this.pointed = 0;
     this.list = h("nav.list", { "aria-label": "Chats" });
+    this.window = new WindowList(this.list);
+    this.rowActs = {
+      open: act.open, menu: (session, more) => act.library.menu(session, more), rename: act.library.rename,
+      remove: act.library.remove, step: (event) => this.#step(event),
+      renaming: (id, on) => this.#renaming(id, on),
+    };
+    this.search = new Search({
+      search: act.search, open: act.open, redraw: () => this.#redraw(), step: (event) => this.#step(event),
+      into: () => this.list.querySelector("a")?.focus(), row: (id) => this.#known(id),
+    });
+    this.trash = new Trash(act.library, () => this.draw());
+    this.back = h("div.view-head", { hidden: true });
+    this.#build();
+    this.#watchPointer();
+  }
+
+  get sessions() {
+    return this.shelf.sessions;
+  }
+
+  #build() {
+    const { act } = this;
     this.model = h("div.model-name");
     this.themeButton = iconButton("moon", "Dark theme", () => toggleTheme());
     addEventListener("pagedchat:theme", () => this.#drawTheme());
     this.#drawTheme();
-    byId("pc-side").append(
-      h("div.brand", {}, logo(), h("b", {}, "pagedchat"), iconButton("sidebar", "Hide chats", act.closeDrawer)),
+    this.places = {
+      archive: this.#place("archive", "Archive"), trash: this.#place("trash", "Trash"),
+    };
+    const more = iconButton("more", "More", () => openMenu(more, this.#more(), { label: "More" }), { "data-testid": "more-menu" });
+    const begin = h("div.begin", {},
       h("button.new", { type: "button", "data-testid": "new-session", onclick: () => act.create() },
         icon("plus"), h("span", {}, "New chat"), h("kbd", {}, "Ctrl K")),
-      this.filter,
-      this.list,
-      h("div.model", {}, this.model, this.themeButton, iconButton("tune", "Chat settings", act.settings)),
-    );
+      iconButton("ghost", "New temporary chat", () => act.temporary(), { "data-testid": "new-temporary" }));
+    byId("pc-side").append(
+      h("div.brand", {}, logo(), h("b", {}, "pagedchat"), iconButton("sidebar", "Hide chats", act.closeDrawer)),
+      begin, this.search.element, this.back, this.list,
+      h("div.places", {}, this.places.archive, this.places.trash, more),
+      h("div.model", {}, this.model, this.themeButton, iconButton("tune", "Chat settings", act.settings)));
+  }
+
+  #place(view, name) {
+    return h("button.place-button", { type: "button", "data-testid": `show-${view}`, "aria-pressed": "false",
+      onclick: () => this.show(this.view === view ? "chats" : view) }, icon(view === "trash" ? "trash" : view, 15), name);
+  }
+
+  #more() {
+    const { library } = this.act;
+    return [
+      { label: "New folder…", icon: "folder", testid: "new-folder", run: () => library.addFolder() },
+      { label: "Import chats…", icon: "import", testid: "import", run: () => library.import() },
+      { label: "Export all chats", icon: "export", more: () => library.exportChoices(null) },
+    ];
+  }
+
+  /** While the reader points at the list, nothing in it moves. */
+  #watchPointer() {
+    const later = () => {
+      clearTimeout(this.still);
+      this.still = setTimeout(() => this.#release(), POINTING_MS);
+    };
+    this.list.addEventListener("pointermove", () => { this.pointed = performance.now(); later(); });
+    this.list.addEventListener("pointerleave", () => this.#release());
+  }
+
+  #release() {
+    clearTimeout(this.still);
+    this.pointed = 0;
+    if (this.waiting) this.draw();
   }
 
   #drawTheme() {
@@ -58,119 +120,127 @@ export class Sidebar {
   }
 
   /** Replace the whole list (after connecting). */
-  load(sessions) {
-    this.sessions = new Map(sessions.map((session) => [session.id, session]));
+  load(sessions, folders) {
+    this.shelf.load(sessions, folders);
     this.draw();
   }
 
   put(session) {
-    if (session.deleted_at) this.sessions.delete(session.id);
-    else this.sessions.set(session.id, session);
+    this.shelf.put(session);
+    this.trash.stale();
+    this.draw();
+  }
+
+  setFolders(folders) {
+    this.shelf.folders = folders;
     this.draw();
   }
 
   /** How fast a running reply of this chat is written; the next list without one forgets it. */
   showRate(id, words) {
-    const place = this.rows.get(id)?.querySelector(".live span");
+    const place = this.window.get(id)?.querySelector(".live span");
     if (place && place.textContent !== words) place.textContent = words;
   }
 
   select(id) {
     this.current = id;
-    for (const [one, row] of this.rows) this.#mark(row, one === id);
-    this.rows.get(id)?.scrollIntoView({ block: "nearest" });
+    this.draw();
+    this.window.reveal(id);
   }
 
-  newest() {
-    return this.#ordered()[0]?.id ?? null;
+  /** Show the chats, the archive or the trash. */
+  show(view) {
+    this.view = view;
+    for (const [name, button] of Object.entries(this.places)) button.setAttribute("aria-pressed", String(name === view));
+    this.back.hidden = view === "chats";
+    if (view !== "chats") {
+      const home = iconButton("left", "Back to the chats", () => this.show("chats"));
+      this.back.replaceChildren(home, h("h2", {}, view === "trash" ? "Trash" : "Archive"),
+        ...(view === "trash" ? [this.trash.empty] : []));
+    }
+    this.search.clear();
+    this.list.scrollTop = 0;
+    if (view === "trash") this.trash.load();
+    this.#redraw();
   }
 
-  #ordered() {
-    return [...this.sessions.values()].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+  /** Draw what the reader has just asked for, wherever the pointer is. */
+  #redraw() {
+    this.pointed = 0;
+    this.draw();
   }
 
   draw() {
-    const wanted = this.filter.value.trim().toLowerCase();
-    const found = this.#ordered().filter((one) => !wanted || one.title.toLowerCase().includes(wanted));
-    const shown = found.slice(0, this.shown);
-    const parts = [];
-    let group = null;
-    this.rows.clear();
-    for (const session of shown) {
-      const name = dayGroup(session.updated_at);
-      if (name !== group) parts.push(h("h2", {}, (group = name)));
-      const row = this.#row(session);
-      this.rows.set(session.id, row);
-      parts.push(row);
-    }
-    if (found.length > shown.length) {
-      const more = () => { this.shown *= 3; this.draw(); };
-      parts.push(h("button.more", { type: "button", onclick: more }, `${count(found.length - shown.length)} more`));
-    }
-    if (!shown.length) parts.push(h("p.none", {}, wanted ? "No chat has this in its title." : "No chats yet."));
-    const at = this.list.scrollTop;
-    if (!this.renaming) this.list.replaceChildren(...parts);
-    this.list.scrollTop = at;
+    const rows = this.#rows();
+    const held = performance.now() - this.pointed < POINTING_MS && this.pointed;
+    this.waiting = held;
+    this.window.set(held ? inOrderOf(this.window.rows, rows) : rows);
   }
 
-  #row(session) {
-    const link = h("a.open", { href: `/?session=${encodeURIComponent(session.id)}`, title: session.title },
-      h("i.swatch", { style: `--c:var(--pc-own-${session.hue ?? 0})` }),
-      h("span.title", {}, session.title),
-      session.running ? h("span.live", { title: "A reply is being written" }, h("i"), h("span")) : null);
-    const row = h("div.item", { "data-testid": "session-item", "data-session-id": session.id }, link, h("span.tools", {},
-      iconButton("edit", "Rename this chat", () => this.#rename(row, session)),
-      iconButton("trash", "Delete this chat", () => this.act.remove(session.id))));
-    link.addEventListener("click", (event) => {
-      if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
-      event.preventDefault();
-      this.act.open(session.id);
-    });
-    link.addEventListener("dblclick", () => this.#rename(row, session));
-    link.addEventListener("keydown", (event) => {
-      if (event.key === "F2") this.#rename(row, session);
-      else if (event.key === "Delete") this.act.remove(session.id);
-      else if (event.key === "ArrowDown" || event.key === "ArrowUp") this.#step(event);
-    });
-    this.#mark(row, session.id === this.current);
-    return row;
+  #rows() {
+    if (this.search.active) return this.search.rows();
+    if (this.view === "trash") return this.trash.rows();
+    if (this.view === "archive") return this.#archive();
+    const rows = [];
+    for (const { name, folder, sessions } of this.shelf.parts()) {
+      const open = !folder || !this.shelf.folded.has(folder.id);
+      rows.push(folder ? this.#folder(folder, open, sessions.length) : heading(name));
+      if (open) for (const session of sessions) rows.push(this.chat(session));
+      if (open && folder && !sessions.length) rows.push(nothing(`${folder.id} empty`, "No chats in this folder."));
+    }
+    return rows.length ? rows : [nothing("none", "No chats yet.")];
+  }
+
+  #archive() {
+    const rows = this.shelf.archived.map((session) => this.chat(session));
+    return rows.length ? rows : [nothing("none", "Nothing is archived.")];
+  }
+
+  chat(session) {
+    const current = session.id === this.current;
+    const asItIs = this.renaming === session.id && this.window.drawn.get(session.id)?.stamp;
+    return { key: session.id, height: ROW, stamp: asItIs || rowStamp(session, current), chat: true,
+      make: () => chatRow(session, this.rowActs, current) };
+  }
+
+  #folder(folder, open, number) {
+    const toggle = () => { this.shelf.fold(folder.id); this.#redraw(); this.window.get(`folder ${folder.id}`)?.querySelector("button").focus(); };
+    return { key: `folder ${folder.id}`, height: HEADING, stamp: `${folder.name}\n${open}\n${number}`,
+      make: () => headingRow(folder.name, { open, toggle, count: count(number), menu: () => this.act.library.folderMenu(folder) }) };
+  }
+
+  #known(id) {
+    const session = this.sessions.get(id);
+    return session ? this.chat(session) : null;
+  }
+
+  #renaming(id, on) {
+    this.renaming = on ? id : null;
+    if (on) return;
+    this.draw();
+    this.window.get(id)?.querySelector("a")?.focus({ preventScroll: true });
   }
 
   #step(event) {
     event.preventDefault();
-    const links = [...this.list.querySelectorAll("a.open")];
-    const at = links.indexOf(event.currentTarget) + (event.key === "ArrowDown" ? 1 : -1);
-    links[at]?.focus();
+    const step = event.key === "ArrowDown" ? 1 : -1;
+    const from = event.currentTarget.closest("[data-row]").dataset.row;
+    const row = this.window.next(from, step, (one) => one.chat);
+    if (row) this.window.reveal(row.key)?.querySelector("a, button").focus();
+    else if (step < 0 && this.search.active) this.search.focus();
   }
+}
 
-  #mark(row, on) {
-    row.classList.toggle("on", on);
-    if (on) row.firstChild.setAttribute("aria-current", "page");
-    else row.firstChild.removeAttribute("aria-current");
-  }
+export function heading(name) {
+  return { key: `heading ${name}`, height: HEADING, stamp: name, make: () => headingRow(name) };
+}
 
-  #rename(row, session) {
-    this.renaming = session.id;
-    let over = false;
-    const done = (save) => {
-      if (over) return;
-      over = true;
-      this.renaming = null;
-      const title = field.value.trim();
-      if (save && title && title !== session.title) this.act.rename(session.id, title);
-      this.draw();
-      this.rows.get(session.id)?.firstChild.focus();
-    };
-    const field = h("input.rename", {
-      "aria-label": "Title of this chat", maxlength: "200",
-      onkeydown: (event) => {
-        if (event.key === "Enter") done(true);
-        else if (event.key === "Escape") { event.stopPropagation(); done(false); }
-      },
-      onblur: () => done(true),
-    });
-    field.value = session.title;
-    row.replaceChildren(field);
-    field.select();
-  }
+export function nothing(key, words) {
+  return { key, height: ROW, stamp: words, make: () => h("p.none", {}, words) };
+}
+
+/** The rows of `fresh` in the order of `shown`; those that are new wait. */
+function inOrderOf(shown, fresh) {
+  const byKey = new Map(fresh.map((row) => [row.key, row]));
+  return shown.filter((row) => byKey.has(row.key)).map((row) => byKey.get(row.key));
 }

@@ -1,0 +1,100 @@
+"""Calls about whole chats: names, pins, folders, archive, trash, drafts, search, and branches as things to keep.
+
+Each change carries the ``version`` of the chat that the page knew, or null to change whatever there is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine.errors import RequestError
+from .call_registry import call, pass_on
+from .connection import Connection
+from .views import View, list_item
+
+MOST_HITS = 200
+
+pass_on("delete", "delete", "session")
+pass_on("undelete", "undelete", "session")
+pass_on("delete_branch", "delete_branch", "message", answers=True)
+pass_on("restore_branch", "restore_branch", "branch", answers=True)
+pass_on("compare", "compare", "a", "b", answers=True)
+pass_on("trash", "library.trash", answers=True)
+pass_on("purge", "library.purge", "ids", answers=True)
+pass_on("add_folder", "library.add_folder", "name", answers=True)
+pass_on("rename_folder", "library.rename_folder", "folder", "name", answers=True)
+pass_on("delete_folder", "library.delete_folder", "folder")
+pass_on("undelete_folder", "library.undelete_folder", "folder")
+
+
+async def _changed(connection: Connection, change: Any, *arguments: Any, version: int | None) -> View:
+    """Change a chat; the answer is its line in the list."""
+    session = await change(*arguments, version=version)
+    return list_item(connection.hub.with_hue(session))
+
+
+@call
+async def rename(connection: Connection, frame: View) -> View:
+    """Give a chat a name."""
+    change = connection.hub.service.rename
+    return await _changed(connection, change, frame["session"], frame["title"], version=frame.get("version"))
+
+
+@call
+async def pin(connection: Connection, frame: View) -> View:
+    """Keep a chat at the top of the list, or no longer."""
+    change = connection.hub.service.library.pin
+    return await _changed(connection, change, frame["session"], _flag(frame), version=frame.get("version"))
+
+
+@call
+async def archive(connection: Connection, frame: View) -> View:
+    """Put a chat into the archive, or take it out."""
+    change = connection.hub.service.library.archive
+    return await _changed(connection, change, frame["session"], _flag(frame), version=frame.get("version"))
+
+
+@call
+async def move(connection: Connection, frame: View) -> View:
+    """Put a chat into a folder, or into none."""
+    change = connection.hub.service.library.move
+    return await _changed(connection, change, frame["session"], frame["folder"], version=frame.get("version"))
+
+
+@call
+async def fork(connection: Connection, frame: View) -> View:
+    """A new chat with the branch of a message."""
+    made = await connection.hub.service.fork(frame["message"], frame["mode"])
+    return connection.hub.with_hue(made)
+
+
+@call
+async def copy(connection: Connection, frame: View) -> View:
+    """A new chat with everything that a chat has."""
+    service = connection.hub.service
+    opened = await service.open(frame["session"])
+    if not opened["messages"]:
+        raise RequestError("This chat is empty, so there is nothing to copy.")
+    return connection.hub.with_hue(await service.fork(opened["messages"][-1]["id"], "tree"))
+
+
+@call
+async def search(connection: Connection, frame: View) -> View:
+    """Chats and messages that have some words."""
+    limit = min(frame.get("limit") or MOST_HITS, MOST_HITS)
+    return await connection.hub.service.library.search(frame["query"], limit, frame.get("offset") or 0)
+
+
+@call
+async def draft(connection: Connection, frame: View) -> View:
+    """Keep what is typed in a chat; null is the chat that has not begun."""
+    save = getattr(connection.hub.service.library, "save_draft", None)
+    if save is None:
+        return {"version": 0}
+    return await save(frame["session"], frame["text"], frame.get("parent"), None, frame.get("version"))
+
+
+def _flag(frame: View) -> bool:
+    if frame["on"] is None:
+        raise RequestError("The page did not say on or off; reload it.")
+    return frame["on"]
