@@ -109,6 +109,7 @@ class Engine(CacheCare):
         priority: int = 0,
         continues: bool = False,
         lane: str = "",
+        keep: bool = True,
     ) -> None:
         """Queue a request; with ``params.n`` above 1 it becomes so many samples, told apart by the outputs' index.
 
@@ -117,6 +118,7 @@ class Engine(CacheCare):
             salt: only requests of one salt share KV; salts take turns when requests wait.
             priority: lower runs first; background work has `BACKGROUND_PRIORITY`.
             continues: the prompt ends within a reply, so a space that the next token begins with is part of its text.
+            keep: whether what it computes stays in the cache.
             lane: requests of one salt take turns by lane (a chat, say); without one the request is on its own.
 
         Raises:
@@ -143,6 +145,7 @@ class Engine(CacheCare):
                 salt=salt,
                 lane=lane,
                 priority=priority,
+                keep=keep,
                 index=index,
                 parent_id=request_id,
             )
@@ -267,7 +270,8 @@ class Engine(CacheCare):
 
     def _finish(self, reply: Reply, output: RequestOutput, reason: FinishReason, cause: str = "") -> RequestOutput:
         request = reply.request
-        self.computed_before.note(request.token_ids[: request.num_computed], request.salt, request.user)
+        if request.keep:
+            self.computed_before.note(request.token_ids[: request.num_computed], request.salt, request.user)
         self.scheduler.remove(request)
         del self._replies[request.request_id]
         output.text += reply.rest(reason)

@@ -41,6 +41,7 @@ class GenerateRequest:
         salt: only requests with the same salt share blocks.
         lane: requests of one salt take turns by lane when they wait; a chat, say.
         priority: lower runs first.
+        keep: whether what it computes stays in the cache. Without, it uses what is cached and leaves nothing behind.
 
     Raises:
         RequestError: if none or several of the three are given.
@@ -60,6 +61,7 @@ class GenerateRequest:
     salt: str = ""
     lane: str = ""
     priority: int = 0
+    keep: bool = True
 
     def __post_init__(self) -> None:
         given = [one for one in (self.prompt_token_ids, self.prompt, self.messages) if one is not None]

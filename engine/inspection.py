@@ -105,6 +105,7 @@ class EngineInspection:
             "max_model_len": self.max_model_len,
             "max_num_seqs": self.config.max_num_seqs,
             "prefix_caching": self.config.enable_prefix_caching,
+            "deterministic": self.config.deterministic,
             "default_system_prompt": builder.default_system_prompt if builder else None,
             "warnings": list(self.tokenizer.warnings),
             **self._model_info,

@@ -140,7 +140,7 @@ class KVCacheManager(KVContent):
         sees any more."""
         request.num_computed += num_tokens
         full = request.num_computed // self.block_size
-        if self.enable_caching and request.num_stored < full:
+        if self.enable_caching and request.keep and request.num_stored < full:
             first = request.num_stored
             parent = block_before(request.blocks, first)
             while request.num_stored < full:
@@ -235,6 +235,7 @@ class KVCacheManager(KVContent):
         request.num_computed += found.partial_tokens
         node = found.partial_node
         in_place = node is not None and len(node.tokens) == found.partial_tokens and self._is_idle(node)
+        in_place = in_place and request.keep
         if node is not None and in_place:
             self._taken_over[request] = self.users.take(node)
             self.index.remove(node)
@@ -303,7 +304,7 @@ class KVCacheManager(KVContent):
     def _store_tail(self, request: Request) -> None:
         """Publish the part-filled tail of a request that lets go of its blocks."""
         logical, filled = divmod(request.num_computed, self.block_size)
-        if not filled or logical != request.num_stored or request.node is None:
+        if not filled or not request.keep or logical != request.num_stored or request.node is None:
             return
         blocks = [table[logical] for table in request.tables]
         if any(self._is_shared(block) for block in blocks):

@@ -39,6 +39,7 @@ class Request:
         salt: requests share KV only within one salt, and salts take turns.
         lane: within a salt, lanes (chats, say) take turns; a request without one is a lane of its own.
         priority: lower runs first.
+        keep: what it computes stays in the cache for others.
         index: which of the samples of a request with ``n`` above 1 this is.
         parent_id: the id under which outputs are told; that of all samples of one request.
         user: in whose name it computes and uses cached blocks (see `cache_users`): a session, a pin, or anybody.
@@ -56,6 +57,7 @@ class Request:
     salt: str = ""
     lane: str = ""
     priority: int = 0
+    keep: bool = True
     index: int = 0
     parent_id: str = ""
 

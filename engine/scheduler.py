@@ -231,7 +231,7 @@ class Scheduler:
         limit, cached = request.num_tokens - 1, found.num_tokens(self.kv.block_size)
         worth = min(self.kv.block_size, max(1, (limit - cached) // 2))
         for writer in self.running:
-            if writer.salt == request.salt and writer.num_to_compute > 1:
+            if writer.salt == request.salt and writer.num_to_compute > 1 and writer.keep:
                 common = common_prefix(writer.token_ids, request.token_ids, limit)
                 if common - cached >= worth and writer.num_computed < common:
                     request.pending_on, request.pending_tokens = writer, common

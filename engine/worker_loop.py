@@ -119,6 +119,7 @@ class WorkerLoop:
                 salt=request.salt,
                 priority=request.priority,
                 lane=request.lane,
+                keep=request.keep,
                 continues=not request.add_generation_prompt,
             )
         except Exception as error:

@@ -203,6 +203,30 @@ def test_a_block_that_very_many_sessions_end_at_is_everybodys():
     assert found(engine, SYSTEM[:9]) == 9 and engine.kv.users._nodes.keys() == {""}
 
 
+def test_a_request_that_keeps_nothing_uses_what_is_cached_and_leaves_it_as_it_was():
+    engine = make_engine()
+    sent = say(engine, "a", prompt_of(22, 2), max_tokens=5)
+    before, rows = paths(engine), engine.snapshot()["cached"]
+    for number, prompt in enumerate(([*sent, 1, 2, 3], sent[:26], sent[:9], prompt_of(30, 5))):
+        params = SamplingParams(temperature=0, max_tokens=11)
+        engine.add_request(f"aside{number}", prompt, params, labels={"session": "a"}, keep=False)
+        ids, last = drain(engine)
+        assert ids[f"aside{number}"] == cold(prompt, 11)
+        assert last[f"aside{number}"].metrics.cached_tokens == min(found(engine, prompt), len(prompt) - 1)  # type: ignore[union-attr]
+        assert paths(engine) == before and engine.snapshot()["cached"] == rows
+    assert engine.probe(prompt_of(30, 5))["reason"] == "not_computed"
+
+
+def test_nobody_waits_for_what_a_request_computes_that_keeps_nothing():
+    engine = make_engine(max_num_batched_tokens=8, max_num_seqs=4)
+    engine.add_request("aside", prompt_of(60, 2), SamplingParams(temperature=0, max_tokens=2), priority=10, keep=False)
+    engine.step()
+    engine.add_request("chat", [*prompt_of(60, 2), 1], SamplingParams(temperature=0, max_tokens=2))
+    engine.step()
+    assert not engine.scheduler.num_pending and engine._replies["chat"].request.num_computed
+    assert drain(engine)[0]["chat"] == cold([*prompt_of(60, 2), 1], 2)
+
+
 @pytest.mark.parametrize(("seed", "windows"), [(seed, (None,)) for seed in range(6)] + [(9, (None, 6)), (8, (5,))])
 def test_random_sessions_with_shared_beginnings_forget_all_and_only_what_is_theirs(seed, windows):
     """Chats under two system prompts, branches, copies of other chats and samples; then some are forgotten."""

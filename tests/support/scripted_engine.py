@@ -123,6 +123,7 @@ class ScriptedEngine:
         priority: int = 0,
         continues: bool = False,
         lane: str = "",
+        keep: bool = True,
     ) -> None:
         text = bytes(one for one in prompt_token_ids if one < 256).decode(errors="replace")
         if text == "refuse":
@@ -144,6 +145,12 @@ class ScriptedEngine:
             "labels": labels or {},
             "request": request,
         }
+
+    def forget(self, session: str) -> dict[str, int]:
+        for event in self._events:
+            if event["labels"].get("session") == session:
+                event.update(labels={}, request_id=None)
+        return {"blocks": 0}
 
     def cancel(self, request_id: str) -> None:
         one = self._running.pop(request_id, None)
