@@ -24,6 +24,10 @@ METHODS = frozenset(
         "edit",
         "select",
         "stop",
+        "delete_branch",
+        "restore_branch",
+        "library.trash",
+        "library.purge",
     )
 )
 """Methods of the chat service, and of its library after a dot."""

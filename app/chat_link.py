@@ -33,9 +33,13 @@ class ChatLink(Protocol):
 
     Attributes:
         url: of the server that has them; None where they are open in this process.
+        lost: whether they are gone, so that nothing more can be asked.
     """
 
     url: str | None
+
+    @property
+    def lost(self) -> bool: ...
 
     def call(self, method: str, **arguments: Any) -> Any:
         """Call a method of the chat service (see `chat_calls`) and wait for its end.
@@ -113,6 +117,11 @@ class ChatsHere:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chats", daemon=True)
         self._thread.start()
+
+    @property
+    def lost(self) -> bool:
+        """See `ChatLink`."""
+        return self._closed
 
     def call(self, method: str, **arguments: Any) -> Any:
         """See `ChatLink`."""

@@ -50,6 +50,11 @@ class ServerChats:
             self._stack.close()
             raise
 
+    @property
+    def lost(self) -> bool:
+        """See `ChatLink`."""
+        return self._lost is not None
+
     def _connect(self, server: RunningServer) -> Any:
         host = urlsplit(server.url).hostname or "127.0.0.1"
         try:  # a socket of our own: no proxy that the environment names stands between

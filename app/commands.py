@@ -15,9 +15,11 @@ import typer
 from .. import __version__
 from ..engine.errors import PagedChatError
 from .bench.commands import bench_cli
+from .chats.chat_command import OPTIONS as CHAT_OPTIONS
+from .chats.chat_command import chat
 from .end_signals import on_end_signals
 from .operate.commands import add_commands
-from .options import AsJson, DataDir, ModelsDir
+from .options import SERVE_FLAGS, AsJson, DataDir, ModelsDir
 from .sessions_command import sessions_cli
 from .terminal import say
 from .watch.commands import alerts_cli
@@ -184,6 +186,7 @@ def config_path(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json:
         print(f"{name:<12} {path}")
 
 
+cli.command("chat", context_settings=SERVE_FLAGS, options_metavar=CHAT_OPTIONS)(chat)
 add_commands(cli, config_cli)
 
 

@@ -20,5 +20,19 @@ def serve_flags(context: typer.Context) -> dict[str, Any]:
     Raises:
         typer.BadParameter (or another usage error): as serve itself would.
     """
+    return dict(_serve_context(context).params)
+
+
+def serve_flags_and_words(context: typer.Context) -> tuple[dict[str, Any], list[str]]:
+    """The values of serve's flags among a command's further arguments, and the arguments that are no flags.
+
+    Raises:
+        typer.BadParameter (or another usage error): as serve itself would.
+    """
+    found = _serve_context(context, allow_extra_args=True)
+    return dict(found.params), list(found.args)
+
+
+def _serve_context(context: typer.Context, **settings: Any) -> Any:
     serve = context.find_root().command.commands["serve"]  # type: ignore[attr-defined]
-    return dict(serve.make_context(context.info_name or "", list(context.args)).params)
+    return serve.make_context(context.info_name or "", list(context.args), **settings)

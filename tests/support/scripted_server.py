@@ -1,4 +1,5 @@
 """``pagedchat`` with the scripted engine in the place of a model: ``python -m support.scripted_server serve ...``.
+``chat`` takes it too.
 
 The name of the model file says how the engine behaves (see ``scripted_engine.MODELS``). SCRIPTED_DEFAULT_MODEL, fields
 of ``PackagedModel`` as JSON, replaces the default model by a smaller one.
@@ -11,18 +12,20 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pagedchat.app import cli, server
 from pagedchat.app.model_store import ModelStore, PackagedModel
-from pagedchat.engine.client import EngineClient
+from pagedchat.engine import client
 from pagedchat.engine.config import EngineConfig
-from support.scripted_engine import ScriptedEngine
 
 TESTS = Path(__file__).resolve().parent.parent
 
 
-def engine(config: EngineConfig) -> ScriptedEngine:
+def engine(config: EngineConfig) -> Any:
     """The scripted engine; a model's path counts as its name."""
+    from support.scripted_engine import ScriptedEngine  # prints, which is for the engine process only
+
     return ScriptedEngine(replace(config, model=Path(config.model).stem))
 
 
@@ -30,5 +33,6 @@ if __name__ == "__main__":
     if "SCRIPTED_DEFAULT_MODEL" in os.environ:
         default = PackagedModel(**json.loads(os.environ["SCRIPTED_DEFAULT_MODEL"]))
         server.ModelStore = functools.partial(ModelStore, default=default)  # type: ignore
-    server.EngineClient = functools.partial(EngineClient, engine="support.scripted_server:engine")  # type: ignore
+    scripted = functools.partial(client.EngineClient, engine="support.scripted_server:engine")
+    server.EngineClient = client.EngineClient = scripted  # type: ignore
     cli.main()
