@@ -145,7 +145,6 @@ def _set_times(tree: ChatTree, mends: Mends) -> None:
     begun = as_time(tree.created_at)
     if begun is None:
         begun = min(known) if known else now()
-        mends["chat time"] += bool(known) or bool(tree.created_at)
     tree.created_at = begun
     times: dict[str, str] = {}
     for node in tree.nodes:

@@ -118,7 +118,7 @@ def _set_error(node: Node, error: Any) -> None:
 
 def _file(raw: dict[str, Any], files: list[Attached], mends: Mends) -> str:
     inner = as_dict(raw.get("file"))
-    name = as_name(raw.get("name")) or as_name(inner.get("filename")) or "file"
+    name = as_name(raw.get("name")) or as_name(inner.get("filename")) or as_name(raw.get("type")) or "file"
     url = raw.get("url")
     if isinstance(url, str) and url.startswith("data:"):
         return picture(url, name, mends, files)

@@ -29,13 +29,12 @@ MENDS = {
     "attachment": "attachments that are not in the file; their names were written into the message",
     "param": "settings that are not known or have no meaning here; they were left out",
     "tokens": "lists of token ids that could not be read; they were left out",
-    "chat time": "the chat had no time that can be; it got that of its messages",
     "head inside": "the chat ended in the middle of a branch; its end is shown",
 }
 """Repairs by kind; a report adds how many where it is more than one."""
 
 
-_ONCE = ("head", "chat time", "head inside")
+_ONCE = ("head", "head inside")
 
 
 class ExchangeError(SessionError):

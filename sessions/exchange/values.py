@@ -106,7 +106,7 @@ def as_time(value: Any) -> str | None:
     if isinstance(value, str):
         return _time_of_text(value)
     number = as_number(value)
-    if number is None or number <= 0:
+    if number is None or not 0 < number < 1e20:
         return None
     while number > 1e11:
         number /= 1000
