@@ -1,0 +1,168 @@
+"""Databases as every earlier version wrote them: each migrates whole or stays, with every row, and a copy is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Migrations
+
+from pagedchat.sessions import migrations as steps
+from pagedchat.sessions import schema
+from pagedchat.sessions.backups import list_backups, row_counts
+from pagedchat.sessions.chat_service import ChatService
+from pagedchat.sessions.store import SessionStore
+from pagedchat.sessions.versions import MIGRATION_NAMES
+from support.fake_client import FakeEngineClient
+from support.forked import DIED, die, in_fork, start_fork
+
+SAMPLES = Path(__file__).parents[1] / "data" / "store"
+OLDER = range(1, len(MIGRATION_NAMES))
+
+
+def sample(version: int, folder: Path) -> Path:
+    """A fresh copy of the database that this version wrote."""
+    path = folder / "sessions.db"
+    path.write_bytes(zlib.decompress((SAMPLES / f"version_{version}.db.z").read_bytes()))
+    return path
+
+
+def facts(path: Path) -> dict[str, object]:
+    """What must not change: rows of every table, messages by status and role, texts, trees, tokens by chat."""
+    queries = {
+        "statuses": "SELECT status, hidden, role, count(*) FROM messages GROUP BY 1, 2, 3",
+        "messages": "SELECT key, id, session_id, parent_id, role, content, reasoning, shown, created_at FROM messages",
+        "sessions": "SELECT key, id, title, head_id, system_prompt, params, updated_at, deleted_at FROM sessions",
+        "generations": "SELECT message_id, run, model, params, seed, prompt_tokens, completion_tokens FROM generations",
+        "tokens": "SELECT message_id, fingerprint, header_tokens, token_ids FROM message_tokens",
+        "tokens by status": "SELECT status, sum(length(token_ids)) FROM messages m JOIN message_tokens t "
+        "ON t.message_id = m.id GROUP BY 1",
+        "system": "SELECT * FROM system_tokens",
+    }
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchone() is None
+        found: dict[str, object] = {name: sorted(connection.execute(sql), key=repr) for name, sql in queries.items()}
+        counts = row_counts(connection)
+    counts.pop("_sqlite_migrations")
+    counts.pop("state")
+    return found | {f"rows of {name}": count for name, count in counts.items()}
+
+
+def version_of(path: Path) -> tuple[int, int]:
+    """(user_version, steps noted as applied)."""
+    with closing(sqlite3.connect(path)) as connection:
+        steps_done = connection.execute("SELECT count(*) FROM _sqlite_migrations").fetchone()[0]
+        return connection.execute("PRAGMA user_version").fetchone()[0], steps_done
+
+
+def test_every_older_version_has_a_sample() -> None:
+    missing = [version for version in OLDER if not (SAMPLES / f"version_{version}.db.z").exists()]
+    assert not missing, (
+        f"tests/data/store has no database as version {missing} wrote it. In a checkout of the last commit of that "
+        "version run: python -m tests.support.store_sample tests/data/store/version_N.db.z"
+    )
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_database_migrates_with_every_row_and_is_kept(version: int, tmp_path: Path) -> None:
+    path = sample(version, tmp_path)
+    before, state = facts(path), version_of(path)
+    assert state == (version, version)
+    assert len(before["messages"]) > 10 and ("streaming", 0, "assistant", 1) in before["statuses"]  # type: ignore
+    SessionStore(path).close()
+    after = facts(path)
+    assert {name: after[name] for name in before} == before
+    assert version_of(path) == (len(MIGRATION_NAMES),) * 2
+    (kept,) = list_backups(path)
+    assert (kept.kind, kept.version, kept.problem) == ("version", version, None)
+    assert facts(kept.path) == before
+    SessionStore(path).close()
+    assert facts(path) == after and len(list_backups(path)) == 1
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_chats_of_an_older_version_go_on(version: int, tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = FakeEngineClient(["more"])
+        service = ChatService(SessionStore(sample(version, tmp_path)), engine)
+        shown = [await service.open(one["id"]) for one in await service.list_sessions()]
+        assert len(shown) == 4 and {"שיחה על פראג 🏰", "never finished"} <= {one["session"]["title"] for one in shown}
+        (cut,) = [one["messages"][-1] for one in shown if one["session"]["title"] == "never finished"]
+        assert (cut["status"], "cut off" in cut["error"]) == ("interrupted", True) and cut["content"]
+        for one in shown:
+            last = one["messages"][-1]["id"] if one["messages"] else None
+            sent = await service.send(one["session"]["id"], last, "go on")
+            while (await service.open(one["session"]["id"]))["messages"][-1]["status"] == "streaming":
+                await asyncio.sleep(0.005)
+            tail = (await service.open(one["session"]["id"]))["messages"]
+            assert [one["content"] for one in tail[-2:]] == ["go on", "more"]
+            assert tail[-2]["id"] == sent["user"]["id"]
+        await service.close()
+
+    asyncio.run(story())
+
+
+def dies_in(path: Path, place: str) -> Callable[[], None]:
+    """A start that ends at the end of a step, before the commit, or right after it."""
+
+    def start() -> None:
+        if place == "after the commit":
+            schema.rotate = lambda path: die()  # type: ignore[assignment]
+        elif place == "before the commit":
+            whole = schema._apply
+            schema._apply = lambda connection: (whole(connection), die())  # type: ignore[assignment]
+        else:
+            steps.migrations = migrations_that_die(place)
+        SessionStore(path)
+
+    return start
+
+
+def migrations_that_die(name: str) -> Migrations:
+    """The migrations, of which one does its work and ends the process."""
+    found = Migrations(schema.MIGRATION_SET)
+    for one in MIGRATION_NAMES:
+        work = getattr(steps, one)
+        found(name=one)((lambda db, work=work: (work(db), die())) if one == name else work)
+    return found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+@pytest.mark.parametrize(
+    ("version", "place"),
+    [(v, place) for v in OLDER for place in (*MIGRATION_NAMES[v:], "before the commit", "after the commit")],
+)
+def test_a_kill_in_any_step_leaves_the_old_or_the_new_and_the_next_start_goes_on(
+    version: int, place: str, tmp_path: Path
+) -> None:
+    path = sample(version, tmp_path)
+    before = facts(path)
+    assert in_fork(dies_in(path, place)) == DIED
+    new = place == "after the commit"
+    assert version_of(path) == (len(MIGRATION_NAMES) if new else version,) * 2
+    after = facts(path)
+    assert {name: after[name] for name in before} == before
+    assert [facts(one.path) == before for one in list_backups(path)] == [True]
+    SessionStore(path).close()
+    assert version_of(path) == (len(MIGRATION_NAMES),) * 2
+    after = facts(path)
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_starts_at_once_migrate_an_older_database_once(tmp_path: Path) -> None:
+    path = sample(1, tmp_path)
+    before = facts(path)
+    children = [start_fork(lambda: SessionStore(path).close()) for _ in range(4)]
+    assert [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children] == [0] * 4
+    assert version_of(path) == (len(MIGRATION_NAMES),) * 2
+    after = facts(path)
+    assert {name: after[name] for name in before} == before
+    assert len(list_backups(path)) == 1
