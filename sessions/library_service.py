@@ -43,6 +43,7 @@ class LibraryService:
         wanted = list(ids)
         number = await self._core.write(self._core.store.trash.purge, wanted)
         self._core.tell({"type": "purged", "ids": wanted})
+        await self._core.cache.forget(wanted)
         return number
 
     # -- search -----------------------------------------------------------------------------------------------------

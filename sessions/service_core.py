@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..engine.errors import PagedChatError
+from .cache_forgetting import CacheForgetting
 from .errors import SessionError
 from .events import Followers
 from .reply_job import ReplyJob
@@ -35,6 +36,7 @@ class ServiceCore:
         jobs: replies that are being written, by message id.
         changes: grows with every event about a message or a head, so that readers notice that something changed.
         closing: nothing new may begin.
+        cache: has the engine forget chats.
     """
 
     def __init__(self, store: SessionStore, engine: Any) -> None:
@@ -42,6 +44,7 @@ class ServiceCore:
         self.engine = engine
         self.jobs: dict[str, ReplyJob] = {}
         self.followers = Followers()
+        self.cache = CacheForgetting(engine)
         self.tasks: set[asyncio.Task[Any]] = set()
         self.changes = 0
         self.closing = self._closed = False
@@ -51,6 +54,7 @@ class ServiceCore:
     async def close(self) -> None:
         """Close the store; nothing may be asked any more."""
         self._closed = True
+        self.cache.close()
         self._reading.shutdown(wait=False)
         self._writing.shutdown(wait=False)
         await asyncio.to_thread(self.store.close)

@@ -89,6 +89,18 @@ def test_a_tail_that_another_session_goes_on_from_stays_that_long():
     assert found(engine, [*sent[:10], 5, 6, 7]) == 10
 
 
+def test_a_tail_that_another_sessions_full_block_stands_for_stays_as_long_as_it_was():
+    engine, whole = make_engine(), [*prompt_of(9, 2), *cold(prompt_of(9, 2), 6)]
+    engine.add_request("a", whole[:9], SamplingParams(temperature=0, max_tokens=3), labels={"session": "a"})
+    engine.step()
+    engine.step()
+    engine.add_request("b", whole[:10], SamplingParams(temperature=0, max_tokens=5), labels={"session": "b"})
+    drain(engine)
+    assert max(map(len, paths(engine))) > 12 and tuple(whole[:11]) not in paths(engine), "b's block has both"
+    engine.forget("b")
+    assert found(engine, whole) == 11 and tuple(whole[:11]) in paths(engine)
+
+
 def test_blocks_that_requests_without_a_session_use_are_nobodys_to_forget():
     engine = make_engine()
     nobody = say(engine, "", [*SYSTEM, *prompt_of(9, 2)])
