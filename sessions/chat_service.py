@@ -101,9 +101,11 @@ class ChatService:
         return await self.core.change(session_id, version, title=clean_title(title), title_by="user")
 
     async def delete(self, session_id: str, version: int | None = None) -> View:
-        """Put a chat in the trash, after stopping its replies."""
+        """Put a chat in the trash, after stopping its replies; the engine forgets what only it has computed."""
         await self.core.stop_all(job.message.id for job in self.core.running(session_id))
-        return await self.core.change(session_id, version, deleted_at=now())
+        view = await self.core.change(session_id, version, deleted_at=now())
+        await self.core.cache.forget([session_id])
+        return view
 
     async def undelete(self, session_id: str, version: int | None = None) -> View:
         """Take a chat out of the trash."""
