@@ -17,7 +17,7 @@ from ..ids import new_id, now
 from ..rows import INTERRUPTED, Role, Status
 from .report import Mends
 from .tree import ChatTree, Node
-from .values import as_time, later_than_now
+from .values import as_time, tomorrow
 
 ROLES: dict[str, str] = {
     **{role: role for role in get_args(Role)},
@@ -147,11 +147,12 @@ def _set_times(tree: ChatTree, mends: Mends) -> None:
         begun = min(known) if known else now()
     tree.created_at = begun
     times: dict[str, str] = {}
+    latest = tomorrow()
     for node in tree.nodes:
         if not node.created_at:
             node.created_at = times.get(node.parent_id or "", begun)
             mends["time"] += bool(known)  # some formats have no times at all
-        elif later_than_now(node.created_at):
+        elif node.created_at > latest:
             mends["future"] += 1
         node.updated_at = node.updated_at or node.created_at
         times[node.id] = node.created_at

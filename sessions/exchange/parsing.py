@@ -161,39 +161,67 @@ def _whole(text: str) -> Parsed | None:
 
 
 def _broken_off(text: str) -> Parsed | None:
-    """The whole elements of a list, or of the chats of ours, before the place where the file is damaged."""
-    start, head = _list_start(text)
-    if start is None:
+    """The whole elements of a list, or of the chats of ours, up to the place where the file is damaged.
+
+    A file of ours has a chat a line: of a damaged one its first messages are read, and then the chats after it.
+    """
+    place, head = _list_start(text)
+    if place is None:
         return None
     found = Parsed(head=head)
-    decoder, place = json.JSONDecoder(), start
+    found.values, place = _elements(text, place)
+    damaged_at = place
+    while head and not text.startswith("]", place):
+        end = text.find("\n{", place)
+        part = _part_of_chat(text[place : end if end >= 0 else len(text)])
+        found.values += [part] if part else []
+        if end < 0:
+            break
+        more, place = _elements(text, end)
+        found.values += more
+    found.notes.append(
+        f"The file ends too early or is damaged at character {damaged_at:,} of {len(text):,}; what is whole was read."
+    )
+    return found
+
+
+def _elements(text: str, place: int) -> tuple[list[Any], int]:
+    """The values from ``place`` on, parted by commas, and where the next one would be."""
+    decoder, values = json.JSONDecoder(), []
     try:
         while True:
             while place < len(text) and text[place] in _BLANKS + ",":
                 place += 1
             value, place = decoder.raw_decode(text, place)
-            found.values.append(value)
+            values.append(value)
     except RecursionError as error:
         raise ExchangeError(_TOO_DEEP) from error
     except ValueError:
-        pass
-    found.notes.append(
-        f"The file ends too early or is damaged at character {place:,} of {len(text):,}; what is whole before was read."
-    )
-    return found
+        return values, place
+
+
+def _part_of_chat(text: str) -> dict[str, Any] | None:
+    """A chat of ours that breaks off among its messages, with those before."""
+    key = text.find(_MESSAGES)
+    chat = _loads(text[:key].rstrip(_BLANKS + ",") + "}") if key >= 0 else None
+    if not isinstance(chat, dict):
+        return None
+    chat["messages"], _ = _elements(text, key + len(_MESSAGES))
+    return chat
 
 
 def _list_start(text: str) -> tuple[int | None, dict[str, Any]]:
     place = len(text) - len(text.lstrip(_BLANKS))
     if text.startswith("[", place):
         return place + 1, {}
-    key = text.find('"chats":[', place, place + _HEAD_LIMIT)
+    key = text.find(_CHATS, place, place + _HEAD_LIMIT)
     if not text.startswith("{", place) or key < 0:
         return None, {}
     head = _loads(text[place:key].rstrip(_BLANKS + ",") + "}")
-    return (key + len('"chats":['), head) if isinstance(head, dict) else (None, {})
+    return (key + len(_CHATS), head) if isinstance(head, dict) else (None, {})
 
 
+_CHATS, _MESSAGES = '"chats":[', '"messages":['
 _HEAD_LIMIT = 16 << 20
 
 

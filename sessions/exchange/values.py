@@ -116,9 +116,9 @@ def as_time(value: Any) -> str | None:
         return None
 
 
-def later_than_now(moment: str) -> bool:
-    """Whether a moment is more than a day ahead of this computer's clock."""
-    return moment > (_spelled(datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)) or "")
+def tomorrow() -> str:
+    """The moment a day ahead of this computer's clock; what is later comes from the future."""
+    return _spelled(datetime.fromtimestamp(time.time(), UTC) + timedelta(days=1)) or ""
 
 
 def data_of_base64(text: Any) -> bytes | None:
