@@ -13,6 +13,7 @@ from typing import Any
 
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
+from .drafts import UNBEGUN
 from .errors import SessionError
 from .forks import ForkMode
 from .ids import now
@@ -87,14 +88,22 @@ class ChatService:
         session_id = await self.core.read(self.store.last_session_id)
         return self.core.session_view(await self.core.session(session_id)) if session_id else None
 
-    async def create_session(self, system_prompt: str | None = None, params: dict[str, Any] | None = None) -> View:
-        """A new chat; ``system_prompt`` None is the template's own, "" an empty turn."""
+    async def create_session(
+        self,
+        system_prompt: str | None = None,
+        params: dict[str, Any] | None = None,
+        *,
+        preset_id: str | None = None,
+        folder_id: str | None = None,
+    ) -> View:
+        """A new chat; ``system_prompt`` None is the preset's or the template's own, "" an empty turn."""
         prompt = None if system_prompt is None else clean_text(system_prompt)
+        if prompt is None and preset_id is not None:
+            prompt = (await self.core.read(self.store.presets.preset, preset_id)).system_turn
         await self._check_system_prompt(prompt)
-        model = self.engine.status.info.get("model")
-        return self.core.tell_session(
-            await self.core.write(self.store.create_session, prompt, clean_params({}, params or {}), model)
-        )
+        model, own = self.engine.status.info.get("model"), clean_params({}, params or {})
+        made = await self.core.write(self.store.create_session, prompt, own, model, preset_id, folder_id)
+        return self.core.tell_session(made)
 
     async def rename(self, session_id: str, title: str, version: int | None = None) -> View:
         """Give a chat a name that stays."""
@@ -312,9 +321,12 @@ class ChatService:
         if above is not None and above.generated.is_set() and above.trouble is not None:
             raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
         await self._check_room(session_id, parent_id, text)
+        place = session_id or UNBEGUN
         if session_id is None:
             session_id = (await self.create_session())["id"]
-        session, user, reply = await self.core.write(self.store.add_question, session_id, parent_id, text)
+        sent = await self.core.write(self.store.send_draft, place, session_id, parent_id, text)
+        session, user, reply, draft = sent
+        self.core.tell_draft(draft)
         user_view = self.core.tell_message(user)
         return {"user": user_view, "reply": self._start(session, reply)}
 
@@ -333,7 +345,8 @@ class ChatService:
         old = await self.core.read(self.store.message, message_id)
         if old.role == "user" and old.deleted_at is None:
             await self._check_room(old.session_id, old.parent_id, text)
-        session, edited, reply = await self.core.write(self.store.add_edit, message_id, text)
+        session, edited, reply, draft = await self.core.write(self.store.add_edit, message_id, text)
+        self.core.tell_draft(draft)
         view = self.core.tell_message(edited)
         if reply is not None:
             return {"message": view, "user": view, "reply": self._start(session, reply)}

@@ -46,15 +46,18 @@ def clean_text(text: str, *, needed: bool = False) -> str:
     return text
 
 
-def clean_title(title: str) -> str:
-    """A title on one line, at most 200 characters.
+def clean_title(title: str, thing: str = "chat") -> str:
+    """A name on one line, at most 200 characters.
+
+    Args:
+        thing: what it names, for the sentence.
 
     Raises:
         SessionError: nothing is left.
     """
     line = " ".join(clean_text(title).split())[:_TITLE_LIMIT].strip()
     if not line:
-        raise SessionError("A chat needs a name; write one or keep the old one.")
+        raise SessionError(f"A {thing} needs a name; write one or keep the old one.")
     return line
 
 

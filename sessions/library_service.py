@@ -6,11 +6,12 @@ Replies and messages are the chat service's; both share one core.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
-from .checks import clean_text
+from .checks import clean_text, clean_title
 from .exchange.exchange_service import export_chats, import_chats
 from .service_core import ServiceCore
-from .views import View, deleted_branch_view, found_view
+from .views import View, deleted_branch_view, found_view, preset_view
 
 
 class LibraryService:
@@ -18,6 +19,7 @@ class LibraryService:
 
     def __init__(self, core: ServiceCore) -> None:
         self._core = core
+        self._store = core.store
 
     async def pin(self, session_id: str, on: bool, version: int | None = None) -> View:
         """Keep a chat at the top of the list, or no longer."""
@@ -27,11 +29,86 @@ class LibraryService:
         """Take a chat out of the list without deleting it, or put it back."""
         return await self._core.change(session_id, version, archived=int(on))
 
+    async def move(self, session_id: str, folder_id: str | None, version: int | None = None) -> View:
+        """Put a chat into a folder; None takes it out of its folder."""
+        return await self._core.change(session_id, version, folder_id=folder_id)
+
+    # -- folders ----------------------------------------------------------------------------------------------------
+
+    async def folders(self) -> list[View]:
+        """{"id", "name", "created_at", "sessions"} of each folder, by name; ``sessions`` counts chats."""
+        return [asdict(one) for one in await self._core.read(self._store.library.folders)]
+
+    async def add_folder(self, name: str) -> View:
+        """A new folder."""
+        folder_id = await self._core.write(self._store.library.add_folder, clean_title(name, "folder"))
+        return next(one for one in await self._tell_folders() if one["id"] == folder_id)
+
+    async def rename_folder(self, folder_id: str, name: str) -> None:
+        """Give a folder another name."""
+        await self._core.write(self._store.library.rename_folder, folder_id, clean_title(name, "folder"))
+        await self._tell_folders()
+
+    async def delete_folder(self, folder_id: str) -> None:
+        """Take a folder away; its chats stay, and are in no folder until ``undelete_folder``."""
+        await self._core.write(self._store.library.delete_folder, folder_id)
+        await self._tell_folders()
+
+    async def undelete_folder(self, folder_id: str) -> None:
+        """Bring a folder back with its chats."""
+        await self._core.write(self._store.library.undelete_folder, folder_id)
+        await self._tell_folders()
+
+    # -- presets ----------------------------------------------------------------------------------------------------
+
+    async def presets(self) -> list[View]:
+        """All presets, by name. See ``Preset``; ``system_turn`` is the system prompt of a chat that begins with it."""
+        return [preset_view(one) for one in await self._core.read(self._store.presets.presets)]
+
+    async def save_preset(self, preset: View, version: int | None = None) -> View:
+        """Make a preset, or change those parts of the one with ``preset["id"]`` that are named."""
+        changes = {name: value for name, value in preset.items() if name != "id"}
+        saved = await self._core.write(self._store.presets.save, preset.get("id"), changes, version)
+        await self._tell_presets()
+        return preset_view(saved)
+
+    async def delete_preset(self, preset_id: str) -> None:
+        """Take a preset away; chats that began with it do not change."""
+        await self._core.write(self._store.presets.set_deleted, preset_id, True)
+        await self._tell_presets()
+
+    async def undelete_preset(self, preset_id: str) -> None:
+        """Bring a preset back."""
+        await self._core.write(self._store.presets.set_deleted, preset_id, False)
+        await self._tell_presets()
+
+    # -- drafts -----------------------------------------------------------------------------------------------------
+
+    async def draft(self, session_id: str) -> View:
+        """What was typed in a chat and not sent ("" is the chat that has not begun). See ``Draft``."""
+        return asdict(await self._core.read(self._store.drafts.draft, session_id))
+
+    async def save_draft(
+        self,
+        session_id: str,
+        text: str,
+        parent_id: str | None = None,
+        edits_id: str | None = None,
+        version: int | None = None,
+    ) -> View:
+        """Keep what was typed; an empty text takes the draft away. See ``Drafts.save``."""
+        draft = await self._core.write(
+            self._store.drafts.save, session_id, clean_text(text), parent_id, edits_id, version
+        )
+        if draft.version != version:
+            self._core.tell_draft(draft)
+        return asdict(draft)
+
     # -- trash ------------------------------------------------------------------------------------------------------
 
     async def trash(self) -> View:
         """{"sessions", "branches"}: what was deleted and may come back, the latest first."""
-        trash = self._core.store.trash
+        trash = self._store.trash
         sessions, branches = await self._core.read(trash.sessions), await self._core.read(trash.branches)
         return {
             "sessions": [self._core.session_view(one) for one in sessions],
@@ -41,7 +118,7 @@ class LibraryService:
     async def purge(self, ids: Iterable[str]) -> int:
         """Delete chats and branches that are in the trash for ever; returns how many. See ``Trash.purge``."""
         wanted = list(ids)
-        number = await self._core.write(self._core.store.trash.purge, wanted)
+        number = await self._core.write(self._store.trash.purge, wanted)
         self._core.tell({"type": "purged", "ids": wanted})
         await self._core.cache.forget(wanted)
         return number
@@ -50,7 +127,7 @@ class LibraryService:
 
     async def search(self, query: str, limit: int = 20, offset: int = 0) -> View:
         """{"hits", "total", "more", "note"}: messages and titles that fit what was typed. See ``Search.find``."""
-        found = await self._core.read(self._core.store.search.find, clean_text(query), limit, offset)
+        found = await self._core.read(self._store.search.find, clean_text(query), limit, offset)
         return found_view(found)
 
     # -- files ------------------------------------------------------------------------------------------------------
@@ -65,3 +142,13 @@ class LibraryService:
     async def import_file(self, name: str, data: bytes, *, skip_seen: bool = False) -> View:
         """Bring the chats of a file in, all or nothing; returns a report. See ``import_chats``."""
         return await import_chats(self._core, name, data, skip_seen)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    async def _tell_folders(self) -> list[View]:
+        folders = await self.folders()
+        self._core.tell({"type": "folders", "folders": folders})
+        return folders
+
+    async def _tell_presets(self) -> None:
+        self._core.tell({"type": "presets", "presets": await self.presets()})

@@ -21,6 +21,7 @@ class Session:
 
     Attributes:
         forked_from: id of the message (of another chat) that this one was forked at.
+        folder_id: None where its folder is deleted.
         version: grows with every change of the chat itself, not with its messages.
         source: JSON, where an imported chat came from.
         begun_at: when the chat began that this one continues, a fork say; None if that is ``created_at``.
@@ -54,7 +55,7 @@ class Session:
     def from_row(cls, row: sqlite3.Row) -> Session:
         """Read ``SESSION_COLUMNS`` of a row; parameters that are not an object read as none."""
         found = cls(*row)
-        found.params = _object(row["params"])
+        found.params = json_object(row["params"])
         found.pinned, found.archived = bool(found.pinned), bool(found.archived)
         return found
 
@@ -102,7 +103,7 @@ class Generation:
     def from_row(cls, row: sqlite3.Row) -> Generation:
         """Read ``GENERATION_COLUMNS`` of a row."""
         found = cls(*row)
-        found.params = _object(row["params"])
+        found.params = json_object(row["params"])
         return found
 
 
@@ -190,7 +191,8 @@ class PromptPath:
 
 GENERATION_FIELDS = tuple(one.name for one in fields(Generation))
 GENERATION_COLUMNS = ", ".join("g." + name for name in GENERATION_FIELDS)
-SESSION_COLUMNS = ", ".join("s." + one.name for one in fields(Session))
+_FOLDER = "(SELECT f.id FROM folders f WHERE f.id = s.folder_id AND f.deleted_at IS NULL) AS folder_id"
+SESSION_COLUMNS = ", ".join(_FOLDER if one.name == "folder_id" else "s." + one.name for one in fields(Session))
 MESSAGE_COLUMNS = ", ".join("m." + one.name for one in fields(Message) if one.name not in ("siblings", "generation"))
 
 
@@ -211,7 +213,8 @@ def unpack(blob: bytes) -> list[int]:
     return values.tolist()
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def json_object(text: str | None) -> dict[str, Any]:
+    """What a column of JSON spells; empty if that is no object."""
     if text == "{}":
         return {}
     try:

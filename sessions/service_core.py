@@ -11,10 +11,12 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from ..engine.errors import PagedChatError
 from .cache_forgetting import CacheForgetting
+from .drafts import Draft
 from .errors import SessionError
 from .events import Followers
 from .reply_job import ReplyJob
@@ -138,6 +140,14 @@ class ServiceCore:
         """Tell that another branch is shown."""
         self.changes += 1
         self.tell({"type": "head", "session_id": session_id, "head_id": head_id})
+
+    def tell_draft(self, draft: Draft | None) -> View | None:
+        """Tell that a draft is another one now."""
+        if draft is None:
+            return None
+        view = asdict(draft)
+        self.tell({"type": "draft", "draft": view})
+        return view
 
     async def retell_session(self, session_id: str) -> None:
         """Tell a session as it is now, if it is still there."""

@@ -12,16 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import forks, search_index, tree, turns
+from . import drafts, forks, new_session, search_index, tree, turns
 from .backups import back_up
 from .connection import Connection
+from .drafts import Draft, Drafts
 from .errors import SessionError, explained
 from .exchange.exchange_store import ExchangeStore
 from .exchange.files import FileFolder
 from .forks import ForkMode
-from .ids import new_id, now
+from .library import Library, check_folder
+from .presets import Presets
 from .rows import SESSION_COLUMNS, Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
-from .schema import connect, missing_notice, open_database
+from .schema import connect, memory_database, missing_notice, open_database
 from .search import Search
 from .trash import Trash
 
@@ -38,6 +40,9 @@ class SessionStore:
         notice: what the user must be told of this start; None if all is as it should be.
         search: finds messages and titles.
         trash: what was deleted.
+        library: folders.
+        presets: what new chats begin with.
+        drafts: what was typed and not sent.
         exchange: whole chats in and out, for files.
     """
 
@@ -61,7 +66,22 @@ class SessionStore:
             self._writer.close()
             raise
         self._reader = Connection(raw, self.path)
+        self._add_parts()
+
+    @classmethod
+    def temporary(cls) -> SessionStore:
+        """A store in the memory of this process, for chats that no file ever holds. It ends when it is closed."""
+        store = cls.__new__(cls)
+        store.path, store.notice = Path(":memory:"), None
+        store._writer = store._reader = Connection(memory_database(), store.path)
+        store._add_parts()
+        return store
+
+    def _add_parts(self) -> None:
         self.search = Search(self._reader)
+        self.library = Library(self._writer, self._reader)
+        self.presets = Presets(self._writer, self._reader)
+        self.drafts = Drafts(self._writer, self._reader)
         self.trash = Trash(self._writer, self._reader, self._forget_words, self._drop_files)
         files = FileFolder(self.path.parent / "attachments")
         self.exchange = ExchangeStore(self._writer, self._reader, files, search_index.add_sessions)
@@ -79,6 +99,12 @@ class SessionStore:
         """
         return back_up(self.path, "hand", target)
 
+    def has(self, thing_id: str) -> bool:
+        """Whether a chat or a message of this id is here, deleted ones too."""
+        with self._reader.reading() as connection:
+            query = "SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM messages WHERE id = ?1"
+            return connection.execute(query, [thing_id]).fetchone() is not None
+
     def close(self) -> None:
         """Close both connections; SQLite folds the log into the file."""
         self._reader.close()
@@ -86,15 +112,17 @@ class SessionStore:
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
-    def create_session(self, system_prompt: str | None, params: dict[str, Any], model: str | None) -> Session:
-        """A new, empty session."""
-        session_id, time_now = new_id(), now()
+    def create_session(
+        self,
+        system_prompt: str | None,
+        params: dict[str, Any],
+        model: str | None,
+        preset_id: str | None = None,
+        folder_id: str | None = None,
+    ) -> Session:
+        """A new session, empty but for a preset's examples. See ``new_session.create``."""
         with self._writer.transaction(durable=True) as connection:
-            connection.execute(
-                "INSERT INTO sessions (id, system_prompt, params, model, created_at, updated_at) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                [session_id, system_prompt, json.dumps(params), model, time_now, time_now],
-            )
+            session_id = new_session.create(connection, system_prompt, params, model, preset_id, folder_id)
             return turns.session(connection, session_id)
 
     def sessions(self) -> list[Session]:
@@ -133,6 +161,8 @@ class SessionStore:
             if "params" in changes:
                 params = changes["params"]
                 changes["params"] = json.dumps(params(old.params) if callable(params) else params)
+            if changes.get("folder_id") is not None:
+                check_folder(connection, changes["folder_id"])
             if "system_prompt" in changes and changes["system_prompt"] != old.system_prompt:
                 turns.forget_system_tokens(connection, session_id)
             columns = ", ".join(f"{name} = ?" for name in changes)
@@ -142,6 +172,22 @@ class SessionStore:
             if "title" in changes:
                 search_index.put_title(connection, session_id)
             return turns.any_session(connection, session_id)
+
+    def title_by_model(self, session_id: str, title: str) -> Session | None:
+        """Name a chat that is still named by its first words; None, and nothing has changed, if it is not.
+
+        Its version stays: a person's rename that was begun before is no stale one.
+        """
+        with self._writer.transaction(durable=True) as connection:
+            done = connection.execute(
+                "UPDATE sessions SET title = ?, title_by = 'model' "
+                "WHERE id = ? AND title_by = 'words' AND deleted_at IS NULL",
+                [title, session_id],
+            )
+            if not done.rowcount:
+                return None
+            search_index.put_title(connection, session_id)
+            return turns.session(connection, session_id)
 
     def remember_last(self, session_id: str) -> None:
         """Note the session that is shown, for the next start."""
@@ -232,11 +278,22 @@ class SessionStore:
 
     def add_question(self, session_id: str, parent_id: str | None, text: str) -> tuple[Session, Message, Message]:
         """A user message and the row of its reply: (session, question, reply). See ``turns.add_question``."""
+        return self.send_draft(session_id, session_id, parent_id, text)[:3]
+
+    def send_draft(
+        self, draft: str, session_id: str, parent_id: str | None, text: str
+    ) -> tuple[Session, Message, Message, Draft | None]:
+        """As ``add_question``, and the draft that this takes away, emptied; None if there was none.
+
+        Args:
+            draft: the chat whose draft this was; "" for the chat that had not begun.
+        """
         with self._writer.transaction(durable=True) as connection:
             reply_id = turns.add_question(connection, session_id, parent_id, text)
+            emptied = drafts.sent(connection, draft)
             reply = turns.message(connection, reply_id)
             assert reply.parent_id is not None
-            return turns.session(connection, session_id), turns.message(connection, reply.parent_id), reply
+            return turns.session(connection, session_id), turns.message(connection, reply.parent_id), reply, emptied
 
     def add_reply(self, message_id: str) -> tuple[Session, Message]:
         """The row of another reply. See ``turns.add_reply``."""
@@ -246,13 +303,17 @@ class SessionStore:
         """Open a reply that was cut off. See ``turns.resume_reply``."""
         return self._add(turns.resume_reply, message_id)
 
-    def add_edit(self, message_id: str, text: str) -> tuple[Session, Message, Message | None]:
-        """A sibling with another text: (session, sibling, reply to come or None). See ``turns.add_edit``."""
+    def add_edit(self, message_id: str, text: str) -> tuple[Session, Message, Message | None, Draft | None]:
+        """A sibling with another text: (session, sibling, reply to come or None, draft that this takes away or None).
+
+        See ``turns.add_edit``.
+        """
         with self._writer.transaction(durable=True) as connection:
             edited_id, reply_id = turns.add_edit(connection, message_id, text)
             edited = turns.message(connection, edited_id)
+            emptied = drafts.sent(connection, edited.session_id, message_id)
             reply = turns.message(connection, reply_id) if reply_id else None
-            return turns.session(connection, edited.session_id), edited, reply
+            return turns.session(connection, edited.session_id), edited, reply, emptied
 
     def select(self, message_id: str) -> tuple[str, str]:
         """Show the branch through a message, down to its last-used leaf: (session id, head id).

@@ -120,6 +120,11 @@ def add_question(connection: sqlite3.Connection, session_id: str, parent_id: str
     return _start_reply(connection, session_id, user_id, None)
 
 
+def add_written(connection: sqlite3.Connection, session_id: str, parent_id: str | None, role: Role, text: str) -> str:
+    """A message that is there from the beginning, and that no model writes; returns its id."""
+    return _insert(connection, session_id, parent_id, role, text, "done")
+
+
 def question_place(connection: sqlite3.Connection, session_id: str, parent_id: str) -> str | None:
     """The parent that a question under ``parent_id`` gets, None for a first message. See ``add_question``.
 

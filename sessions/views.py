@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .rows import Generation, Message, Session
 from .search import Found
 from .titles import UNTITLED
 from .trash import DeletedBranch
+
+if TYPE_CHECKING:
+    from .presets import Preset
 
 View = dict[str, Any]
 
@@ -82,6 +85,11 @@ def session_view(session: Session, model_defaults: dict[str, Any], *, running: b
         "version": session.version,
         "running": running,
     }
+
+
+def preset_view(preset: Preset) -> View:
+    """A preset, and ``system_turn``: the system prompt of a chat that begins with it; None if it says nothing."""
+    return {**asdict(preset), "system_turn": preset.system_turn}
 
 
 def deleted_branch_view(branch: DeletedBranch) -> View:
