@@ -83,6 +83,14 @@ def open_database(path: Path, *, busy_timeout_s: float) -> sqlite3.Connection:
         return connection
 
 
+def memory_database() -> sqlite3.Connection:
+    """An empty database in the memory of this process: no file, not even a temporary one, holds anything of it."""
+    connection = connect(Path(":memory:"), busy_timeout_s=0)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    _apply(connection)
+    return connection
+
+
 def missing_notice(path: Path) -> str | None:
     """What to tell when there is no database where one was: backups or attachments lie beside it.
 
