@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from trials import equality, pools, scheduler
+from trials import equality, kills, pools, scheduler
 from trials.models import model_named
 
 SAVE_EVERY_S = 10.0
 MOST_FAILURES = 10
 """As many are enough to look at."""
-DEFAULT_MODELS = {"equality": "llama", "pools": "scripted", "scheduler": "scripted"}
+DEFAULT_MODELS = {"equality": "llama", "kills": "scripted", "pools": "scripted", "scheduler": "scripted"}
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Plan:
     """What to run.
 
     Attributes:
-        name: ``equality``, ``pools`` or ``scheduler``.
+        name: ``equality``, ``kills``, ``pools`` or ``scheduler``.
         steps: of one run of the scheduler.
     """
 
@@ -42,6 +42,8 @@ class Plan:
         draw = random.Random(f"{self.name} {self.seed} {number}")
         if self.name == "scheduler":
             return scheduler.trial(draw, self.steps, pressure=number % 2 == 1)
+        if self.name == "kills":
+            return kills.trial(draw)
         return {"equality": equality, "pools": pools}[self.name].trial(draw, model_named(self.model))
 
 
