@@ -7,14 +7,15 @@ Lives in the event loop of the server. Replies are jobs keyed by message id; any
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
 from .drafts import UNBEGUN
-from .errors import SessionError
+from .errors import SessionError, StoreError
 from .forks import ForkMode
 from .ids import now
 from .library_service import LibraryService
@@ -50,6 +51,8 @@ class ChatService:
         self.library = LibraryService(self.core)
         self._branches = BranchService(self.core)
         store.interrupt_running()
+        with contextlib.suppress(StoreError):  # files are not worth a failed start
+            store.attachments.sweep()
 
     @property
     def store(self) -> SessionStore:
@@ -152,7 +155,9 @@ class ChatService:
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
-    async def send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
+    async def send(
+        self, session_id: str | None, parent_id: str | None, text: str, attachment_ids: Sequence[str] = ()
+    ) -> View:
         """{"user", "reply"}: a message under ``parent_id`` (None: a first one) and the reply that begins.
 
         Without a session a new one begins. A message that has no room in the context is refused before anything is
@@ -164,7 +169,7 @@ class ChatService:
             SessionError: there is no such parent here, or it is still being written.
         """
         text = clean_text(text, needed=True)
-        return await self.core.whole(self._send(session_id, parent_id, text))
+        return await self.core.whole(self._send(session_id, parent_id, text, attachment_ids))
 
     async def regenerate(self, message_id: str) -> View:
         """Another reply: beside a reply, or under a question."""
@@ -316,7 +321,9 @@ class ChatService:
             messages = [{"role": "system", "content": text}, {"role": "user", "content": ""}]
             await check_room(self.engine, messages)
 
-    async def _send(self, session_id: str | None, parent_id: str | None, text: str) -> View:
+    async def _send(
+        self, session_id: str | None, parent_id: str | None, text: str, attachment_ids: Sequence[str]
+    ) -> View:
         above = self.core.jobs.get(parent_id or "")
         if above is not None and above.generated.is_set() and above.trouble is not None:
             raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
@@ -324,9 +331,11 @@ class ChatService:
         place = session_id or UNBEGUN
         if session_id is None:
             session_id = (await self.create_session())["id"]
-        sent = await self.core.write(self.store.send_draft, place, session_id, parent_id, text)
+        sent = await self.core.write(self.store.send_draft, place, session_id, parent_id, text, attachment_ids)
         session, user, reply, draft = sent
         self.core.tell_draft(draft)
+        if attachment_ids:
+            self.core.tell({"type": "attachments", "session_id": session_id})
         user_view = self.core.tell_message(user)
         return {"user": user_view, "reply": self._start(session, reply)}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from .attachments import Attachment
 from .checks import clean_text, clean_title
 from .exchange.exchange_service import export_chats, import_chats
 from .service_core import ServiceCore
@@ -104,6 +105,28 @@ class LibraryService:
             self._core.tell_draft(draft)
         return asdict(draft)
 
+    # -- attachments ------------------------------------------------------------------------------------------------
+
+    async def attachments(self, session_id: str) -> list[View]:
+        """Files of a chat; those with ``message_id`` None wait to be sent. See ``Attachment``."""
+        return [asdict(one) for one in await self._core.read(self._store.attachments.of_session, session_id)]
+
+    async def attach(self, session_id: str, name: str, data: bytes, media_type: str = "") -> View:
+        """Keep a file for a message that is not sent yet. See ``Attachments.add``."""
+        found = await self._core.write(self._store.attachments.add, session_id, name, data, media_type)
+        return self._tell_attachments(found)
+
+    async def attachment(self, attachment_id: str) -> tuple[View, bytes]:
+        """A file and its content. See ``Attachments.read``."""
+        found, data = await self._core.read(self._store.attachments.read, attachment_id)
+        return asdict(found), data
+
+    async def detach(self, attachment_id: str, on: bool = False) -> View:
+        """Take a file away; with ``on`` it comes back."""
+        return self._tell_attachments(
+            await self._core.write(self._store.attachments.set_deleted, attachment_id, not on)
+        )
+
     # -- trash ------------------------------------------------------------------------------------------------------
 
     async def trash(self) -> View:
@@ -149,6 +172,10 @@ class LibraryService:
         folders = await self.folders()
         self._core.tell({"type": "folders", "folders": folders})
         return folders
+
+    def _tell_attachments(self, found: Attachment) -> View:
+        self._core.tell({"type": "attachments", "session_id": found.session_id})
+        return asdict(found)
 
     async def _tell_presets(self) -> None:
         self._core.tell({"type": "presets", "presets": await self.presets()})

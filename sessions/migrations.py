@@ -205,6 +205,7 @@ CREATE TABLE drafts (
     "CREATE INDEX sessions_deleted ON sessions (deleted_at) WHERE deleted_at IS NOT NULL",
     "CREATE INDEX messages_deleted ON messages (deleted_root) WHERE deleted_root IS NOT NULL",
     "CREATE INDEX attachments_by_session ON attachments (session_id, message_id)",
+    "CREATE INDEX attachments_by_content ON attachments (sha256)",
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import turns
 from .ids import new_id, now
 from .library import check_folder
-from .presets import preset
+from .presets import Preset, preset
 
 
 def create(
@@ -19,16 +19,21 @@ def create(
     model: str | None,
     preset_id: str | None = None,
     folder_id: str | None = None,
+    begins_with: Preset | None = None,
 ) -> str:
     """A new chat; returns its id.
 
     Of a preset come its system turn where ``system_prompt`` is None, sampling that ``params`` does not name, its model,
     and its example messages as the first messages, the last of which is shown.
 
+    Args:
+        begins_with: the preset itself, where it is not in this database.
+
     Raises:
         SessionError: there is no such preset or folder.
     """
-    begins_with = preset(connection, preset_id) if preset_id is not None else None
+    if begins_with is None and preset_id is not None:
+        begins_with = preset(connection, preset_id)
     if folder_id is not None:
         check_folder(connection, folder_id)
     if begins_with is not None:

@@ -1,0 +1,197 @@
+"""Files that were sent with messages: rows in the database, contents in a folder beside it, named by their SHA-256.
+
+A content is whole and on disk before a row names it, and is stored once however often it is attached. It goes only when
+no row names it any more: at a purge, or at a start when it has been without a row for a day.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+import sqlite3
+import time
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from . import turns
+from .checks import clean_text
+from .connection import Connection
+from .errors import SessionError
+from .exchange.files import FileFolder
+from .ids import new_id, now
+
+SIZE_LIMIT = 32 << 20
+"""Bytes of one file."""
+GRACE_S = 24 * 3600.0
+"""A content without a row may be one whose row is about to come."""
+
+_NAME_LIMIT = 120
+_UNKNOWN = "application/octet-stream"
+_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]+")
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Controls, marks that turn the direction of text, halves of characters, breaks of lines."""
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A file of a chat.
+
+    Attributes:
+        message_id: the message it was sent with; None for one of a draft.
+        size: bytes.
+    """
+
+    id: str
+    session_id: str
+    message_id: str | None
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    created_at: str
+    deleted_at: str | None
+
+
+_COLUMNS = ", ".join(one.name for one in fields(Attachment))
+
+
+class Attachments:
+    """The attachments of one store.
+
+    Args:
+        writer, reader: the store's connections.
+        files: where the contents are.
+    """
+
+    def __init__(self, writer: Connection, reader: Connection, files: FileFolder) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._files = files
+
+    def add(self, session_id: str, name: str, data: bytes, media_type: str = "") -> Attachment:
+        """Keep a file for a message that is not sent yet.
+
+        Args:
+            name: as the user's computer calls it; folders before it are left out.
+            media_type: what the browser says; else the name tells.
+
+        Raises:
+            SessionError: it is too large, or there is no such chat.
+            StoreError: the disk is full or the folder cannot be written.
+        """
+        name = clean_name(name)
+        if len(data) > SIZE_LIMIT:
+            size, limit = len(data) / (1 << 20), SIZE_LIMIT >> 20
+            raise SessionError(f'"{name}" has {size:,.1f} MB, but a file may have {limit} MB; attach a smaller one.')
+        sha256 = self._files.keep(data)
+        with self._writer.transaction(durable=True) as connection:
+            turns.session(connection, session_id)
+            if not self._files.has(sha256):  # a purge has removed it since
+                self._files.keep(data)
+            found = Attachment(
+                new_id(), session_id, None, name, _media_type(name, media_type), len(data), sha256, now(), None
+            )
+            values = [getattr(found, one.name) for one in fields(Attachment)]
+            connection.execute(f"INSERT INTO attachments ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values)
+            return found
+
+    def of_session(self, session_id: str) -> list[Attachment]:
+        """All files of a chat that are not deleted, those of its draft too, in the order they were attached."""
+        query = f"SELECT {_COLUMNS} FROM attachments WHERE session_id = ? AND deleted_at IS NULL ORDER BY key"
+        with self._reader.reading() as connection:
+            return [Attachment(*row) for row in connection.execute(query, [session_id])]
+
+    def read(self, attachment_id: str) -> tuple[Attachment, bytes]:
+        """A file and its content.
+
+        Raises:
+            SessionError: there is no such file, or its content is missing or not what was attached.
+        """
+        with self._reader.reading() as connection:
+            found = _attachment(connection, attachment_id)
+        data = self._files.read(found.sha256)
+        if data is None:
+            raise SessionError(f'The content of "{found.name}" is missing in {self._files.path}; attach it again.')
+        if self._files.name_of(data) != found.sha256:
+            raise SessionError(f'The content of "{found.name}" is damaged on disk; attach it again.')
+        return found, data
+
+    def set_deleted(self, attachment_id: str, deleted: bool) -> Attachment:
+        """Take a file away from its message or draft, or bring it back.
+
+        Raises:
+            SessionError: there is no such file.
+        """
+        with self._writer.transaction(durable=True) as connection:
+            _attachment(connection, attachment_id)
+            moment = now() if deleted else None
+            connection.execute("UPDATE attachments SET deleted_at = ? WHERE id = ?", [moment, attachment_id])
+            return _attachment(connection, attachment_id)
+
+    def remove_unused(self, hashes: Iterable[str]) -> None:
+        """Remove those contents that no row names."""
+        with self._writer.transaction(durable=False) as connection:
+            for sha256 in set(hashes):
+                if not _is_named(connection, sha256):
+                    self._files.remove(sha256)
+
+    def sweep(self, grace_s: float = GRACE_S) -> int:
+        """Remove contents that have had no row for a while, and what a killed program left half-written.
+
+        Returns how many.
+
+        Args:
+            grace_s: seconds since a content was written.
+        """
+        old = self._files.older_than(time.time() - grace_s)
+        if not old:
+            return 0
+        with self._writer.transaction(durable=False) as connection:
+            unused = [name for name in old if not _is_named(connection, name)]
+            for name in unused:
+                self._files.remove(name)
+        return len(unused)
+
+
+def attach(connection: sqlite3.Connection, session_id: str, message_id: str, attachment_ids: Iterable[str]) -> None:
+    """Give files of a draft to the message that was made of it.
+
+    Raises:
+        SessionError: one of them is not there, or belongs to another chat or message.
+    """
+    for attachment_id in attachment_ids:
+        found = _attachment(connection, attachment_id)
+        if found.session_id != session_id or found.message_id is not None or found.deleted_at is not None:
+            raise SessionError(f'"{found.name}" cannot be sent with this message; attach it again.')
+        connection.execute("UPDATE attachments SET message_id = ? WHERE id = ?", [message_id, attachment_id])
+
+
+def clean_name(name: str) -> str:
+    """A file's name in any script, on one line, without folders and without signs that nobody sees."""
+    last = re.split(r"[/\\]", clean_text(name))[-1]
+    kept = "".join(one for one in last if unicodedata.category(one) not in _INVISIBLE or one in "\u200c\u200d")
+    line = " ".join(kept.split()).strip(". ")
+    if len(line) > _NAME_LIMIT:
+        stem, dot, ending = line.rpartition(".")
+        ending = dot + ending if dot and len(ending) <= 10 else ""
+        line = (stem if ending else line)[: _NAME_LIMIT - len(ending)] + ending
+    return line or "file"
+
+
+def _media_type(name: str, told: str) -> str:
+    told = told.split(";")[0].strip().lower()
+    if _MEDIA_TYPE.fullmatch(told):
+        return told
+    return mimetypes.guess_type(name)[0] or _UNKNOWN
+
+
+def _attachment(connection: sqlite3.Connection, attachment_id: str) -> Attachment:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM attachments WHERE id = ?", [attachment_id]).fetchone()
+    if row is None:
+        raise SessionError("This file does not exist any more; attach it again.")
+    return Attachment(*row)
+
+
+def _is_named(connection: sqlite3.Connection, sha256: str) -> bool:
+    return connection.execute("SELECT 1 FROM attachments WHERE sha256 = ? LIMIT 1", [sha256]).fetchone() is not None

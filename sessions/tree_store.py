@@ -1,0 +1,210 @@
+"""What the store does with messages: branches read whole, and every way in which a tree grows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from . import drafts, forks, tree, turns
+from .attachments import attach
+from .connection import Connection
+from .drafts import Draft
+from .errors import SessionError
+from .forks import ForkMode
+from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
+
+
+class TreeStore:
+    """The message trees of one database.
+
+    Args:
+        writer, reader: the two connections to it.
+    """
+
+    def __init__(self, writer: Connection, reader: Connection) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def message(self, message_id: str) -> Message:
+        """One message, hidden ones too.
+
+        Raises:
+            SessionError: there is none.
+        """
+        with self._reader.reading() as connection:
+            return turns.message(connection, message_id)
+
+    def shown_branch(self, session_id: str) -> tuple[Session, list[Message]]:
+        """A session and its messages from the root to the head.
+
+        Raises:
+            SessionError: there is no such session.
+        """
+        with self._reader.reading() as connection:
+            found = turns.session(connection, session_id)
+            return found, tree.path(connection, found.head_id) if found.head_id else []
+
+    def paths(self, *message_ids: str) -> list[list[Message]]:
+        """The branches that end at these messages, from the root down.
+
+        Raises:
+            SessionError: there is no such message.
+        """
+        with self._reader.reading() as connection:
+            return [tree.path(connection, turns.message(connection, one).id) for one in message_ids]
+
+    def prompt_path(self, message_id: str, fingerprint: str) -> PromptPath:
+        """The branch that ends at ``message_id``, with the ids its messages had in prompts of that model."""
+        with self._reader.reading() as connection:
+            last = turns.message(connection, message_id)
+            return _prompt_path(connection, turns.session(connection, last.session_id), message_id, fingerprint)
+
+    def question_path(self, session_id: str, parent_id: str | None, fingerprint: str) -> PromptPath:
+        """The branch that a question sent under ``parent_id`` would follow. See ``turns.add_question``.
+
+        Raises:
+            SessionError: there is no such session, or the parent cannot have a question under it.
+        """
+        with self._reader.reading() as connection:
+            found = turns.session(connection, session_id)
+            place = turns.question_place(connection, session_id, parent_id) if parent_id is not None else None
+            return _prompt_path(connection, found, place, fingerprint)
+
+    def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
+        """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.
+
+        Raises:
+            SessionError: there is no such session, or the message is not in it.
+        """
+        with self._reader.reading() as connection:
+            last_id = message_id or turns.session(connection, session_id).head_id
+        if last_id is None:
+            return []
+        path = self.prompt_path(last_id, fingerprint)
+        if path.session.id != session_id:
+            raise SessionError("This message is not in this chat.")
+        if path.session.system_prompt is not None and path.system_ids is None:
+            return []
+        tokens = list(path.system_ids or []) if path.session.system_prompt is not None else []
+        for one in path.messages:
+            if not one.empty and one.id not in path.token_ids:
+                break
+            tokens += path.token_ids.get(one.id, [])
+        return tokens
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def add_question(self, session_id: str, parent_id: str | None, text: str) -> tuple[Session, Message, Message]:
+        """A user message and the row of its reply: (session, question, reply). See ``turns.add_question``."""
+        return self.send_draft(session_id, session_id, parent_id, text)[:3]
+
+    def send_draft(
+        self, draft: str, session_id: str, parent_id: str | None, text: str, attachment_ids: Sequence[str] = ()
+    ) -> tuple[Session, Message, Message, Draft | None]:
+        """As ``add_question``, and the draft that this takes away, emptied; None if there was none.
+
+        Args:
+            draft: the chat whose draft this was; "" for the chat that had not begun.
+            attachment_ids: files that go with the message.
+        """
+        with self._writer.transaction(durable=True) as connection:
+            reply_id = turns.add_question(connection, session_id, parent_id, text)
+            emptied = drafts.sent(connection, draft)
+            reply = turns.message(connection, reply_id)
+            assert reply.parent_id is not None
+            attach(connection, session_id, reply.parent_id, attachment_ids)
+            return turns.session(connection, session_id), turns.message(connection, reply.parent_id), reply, emptied
+
+    def add_reply(self, message_id: str) -> tuple[Session, Message]:
+        """The row of another reply. See ``turns.add_reply``."""
+        return self._add(turns.add_reply, message_id)
+
+    def resume_reply(self, message_id: str) -> tuple[Session, Message]:
+        """Open a reply that was cut off. See ``turns.resume_reply``."""
+        return self._add(turns.resume_reply, message_id)
+
+    def add_edit(self, message_id: str, text: str) -> tuple[Session, Message, Message | None, Draft | None]:
+        """A sibling with another text: (session, sibling, reply to come or None, draft that this takes away or None).
+
+        See ``turns.add_edit``.
+        """
+        with self._writer.transaction(durable=True) as connection:
+            edited_id, reply_id = turns.add_edit(connection, message_id, text)
+            edited = turns.message(connection, edited_id)
+            emptied = drafts.sent(connection, edited.session_id, message_id)
+            reply = turns.message(connection, reply_id) if reply_id else None
+            return turns.session(connection, edited.session_id), edited, reply, emptied
+
+    def select(self, message_id: str) -> tuple[str, str]:
+        """Show the branch through a message, down to its last-used leaf: (session id, head id).
+
+        Raises:
+            SessionError: there is no such message, or it is hidden.
+        """
+        with self._writer.transaction(durable=True) as connection:
+            target = turns.kept_message(connection, message_id)
+            if target.hidden:
+                raise SessionError("This reply ended without any text, so there is nothing to show.")
+            leaf = tree.last_leaf(connection, target)
+            turns.move_head(connection, target.session_id, leaf)
+            return target.session_id, leaf
+
+    def fork(self, message_id: str, mode: ForkMode) -> Session:
+        """A new chat with copies of messages. See ``forks.fork``."""
+        with self._writer.transaction(durable=True) as connection:
+            return turns.session(connection, forks.fork(connection, message_id, mode))
+
+    def save_partial(
+        self,
+        reply_id: str,
+        content: str,
+        generation: Generation | None = None,
+        tokens: ReplyTokens | None = None,
+        reasoning: str | None = None,
+    ) -> None:
+        """What a running reply has so far; survives a killed process."""
+        with self._writer.transaction(durable=False) as connection:
+            turns.write_reply(connection, reply_id, content, generation, tokens, reasoning)
+
+    def finish_reply(
+        self,
+        reply_id: str,
+        content: str,
+        status: Status,
+        error: str | None = None,
+        generation: Generation | None = None,
+        tokens: ReplyTokens | None = None,
+        reasoning: str | None = None,
+    ) -> tuple[Message, str | None]:
+        """Store a reply's end: (reply, the session's new head if it moved back because there is no text)."""
+        with self._writer.transaction(durable=True) as connection:
+            turns.write_reply(connection, reply_id, content, generation, tokens, reasoning)
+            head_id = turns.end_reply(connection, reply_id, status, error)
+            reply = tree.message(connection, reply_id)
+            assert reply is not None
+            return reply, head_id
+
+    def interrupt_running(self) -> int:
+        """Mark replies that an earlier process left running as interrupted; returns how many there were."""
+        with self._reader.reading() as connection:
+            if connection.execute("SELECT 1 FROM messages WHERE status = 'streaming'").fetchone() is None:
+                return 0
+        with self._writer.transaction(durable=True) as connection:
+            return turns.interrupt_running(connection)
+
+    def _add(self, write: Callable[..., str], message_id: str) -> tuple[Session, Message]:
+        with self._writer.transaction(durable=True) as connection:
+            reply = turns.message(connection, write(connection, message_id))
+            return turns.session(connection, reply.session_id), reply
+
+
+def _prompt_path(connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str) -> PromptPath:
+    known = tree.token_ids(connection, last_id, fingerprint) if last_id is not None else []
+    ids = {one: unpack(blob) for one, blob in known if blob is not None}
+    query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
+    row = connection.execute(query, [session.id, fingerprint]).fetchone()
+    messages = tree.branch(connection, last_id) if last_id is not None else []
+    cuts = tree.kept_from(connection, last_id) if last_id is not None else {}
+    return PromptPath(session, messages, ids, unpack(row[0]) if row else None, cuts)
