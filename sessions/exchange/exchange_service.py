@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ..views import View
+from ..views import View, preset_view
 
 if TYPE_CHECKING:
     from ..service_core import ServiceCore
@@ -56,7 +57,11 @@ async def import_chats(core: ServiceCore, name: str, data: bytes, skip_seen: boo
 
 async def _tell(core: ServiceCore, report: Report) -> None:
     if report.folders:
-        core.tell({"type": "folders"})
+        folders = await core.read(core.store.library.folders)
+        core.tell({"type": "folders", "folders": [asdict(one) for one in folders]})
+    if report.new_presets:
+        presets = await core.read(core.store.presets.presets)
+        core.tell({"type": "presets", "presets": [preset_view(one) for one in presets]})
     ids = [one.id for one in report.chats]
     for start in range(0, len(ids), _TOLD_AT_ONCE):
         for session in await core.read(core.store.exchange.sessions, ids[start : start + _TOLD_AT_ONCE]):

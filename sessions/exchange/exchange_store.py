@@ -90,6 +90,7 @@ class ExchangeStore:
                 session_id = writing.write(tree)
                 shown = tree.title or UNTITLED
                 report.chats.append(ImportedChat(session_id, shown, len(tree.nodes), seen, repairs))
+            report.new_presets = writing.new_presets
             self._index(connection, [one.id for one in report.chats])
         return report
 

@@ -15,7 +15,19 @@ from .tree import ChatTree
 
 Write = Callable[[list[ChatTree], bool], bytes]
 
-KEPT = ("text", "branches", "times", "models", "thoughts", "settings", "attachments", "trash", "token ids")
+KEPT = (
+    "texts",
+    "system prompt",
+    "branches",
+    "times",
+    "models",
+    "thoughts",
+    "settings",
+    "folder, pin, archive",
+    "attachments",
+    "trash, drafts, presets",
+    "runs and token ids",
+)
 """What a format may keep, in the order of the table in docs/formats.md."""
 
 
@@ -49,6 +61,9 @@ class Exported:
     data: bytes
 
 
+_TALK = frozenset(("texts", "system prompt"))
+_TREE = _TALK | {"branches", "times", "models", "thoughts"}
+
 FORMATS: dict[str, Format] = {
     "pagedchat": Format(
         "pagedchat JSON",
@@ -60,15 +75,15 @@ FORMATS: dict[str, Format] = {
     ),
     "markdown": Format(
         "Markdown",
-        frozenset(("text", "branches", "times", "models", "thoughts")),
+        _TREE,
         False,
         lambda trees, branches: markdown.write(trees, branches=branches),
         ".md",
         "text/markdown; charset=utf-8",
     ),
     "openai": Format(
-        "OpenAI messages JSONL",
-        frozenset(("text",)),
+        "OpenAI messages, JSONL",
+        _TALK,
         True,
         lambda trees, branches: linear.write_openai(trees, branches=branches),
         ".jsonl",
@@ -76,23 +91,15 @@ FORMATS: dict[str, Format] = {
     ),
     "sharegpt": Format(
         "ShareGPT",
-        frozenset(("text",)),
+        _TALK,
         True,
         lambda trees, branches: linear.write_sharegpt(trees, branches=branches),
         ".sharegpt.json",
         "application/json",
     ),
-    "chatgpt": Format(
-        "ChatGPT export", frozenset(("text", "branches", "times", "models", "thoughts", "attachments")), True
-    ),
-    "openwebui": Format(
-        "Open WebUI export",
-        frozenset(("text", "branches", "times", "models", "thoughts", "settings", "attachments")),
-        True,
-    ),
-    "llama.cpp": Format(
-        "llama.cpp web page", frozenset(("text", "branches", "times", "models", "thoughts", "attachments")), True
-    ),
+    "chatgpt": Format("ChatGPT", _TREE | {"folder, pin, archive", "attachments"}, True),
+    "openwebui": Format("Open WebUI", _TREE | {"settings", "folder, pin, archive", "attachments"}, True),
+    "llama.cpp": Format("llama.cpp", _TREE | {"folder, pin, archive", "attachments"}, True),
 }
 
 WRITTEN = tuple(name for name, one in FORMATS.items() if one.write is not None)

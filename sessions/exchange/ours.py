@@ -9,15 +9,20 @@ early, the whole chats before the end can be read.
 from __future__ import annotations
 
 import base64
+import contextlib
+import json
 from collections.abc import Iterable
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
 import orjson
 
+from ..errors import SessionError
 from ..ids import now
+from ..presets import canonical_tools, checked_examples
 from ..rows import Generation, pack, unpack
 from .contents import joined, missing
+from .mend import known_params
 from .report import ExchangeError, Mends
 from .tree import RUN_FIELDS, Attached, ChatTree, Draft, Node, NodeTokens, Preset
 from .values import as_count, as_dict, as_id, as_list, as_name, as_number, as_object, as_text, as_time, data_of_base64
@@ -248,8 +253,13 @@ def _preset(raw: dict[str, Any]) -> Preset | None:
     if preset_id is None or name is None:
         return None
     found = Preset(preset_id, name, model=as_name(raw.get("model")), params=as_object(raw.get("params")))
-    for text in ("system_prompt", "policy", "tools", "examples", "retrieval"):
-        setattr(found, text, as_text(raw.get(text)) or getattr(found, text))
+    for text in ("system_prompt", "policy", "retrieval"):
+        setattr(found, text, as_text(raw.get(text)))
+    with contextlib.suppress(SessionError, ValueError, RecursionError):
+        found.tools = canonical_tools(as_text(raw.get("tools")))
+    with contextlib.suppress(SessionError, ValueError, RecursionError):
+        found.examples = json.dumps(checked_examples(json.loads(as_text(raw.get("examples")))), ensure_ascii=False)
+    found.params = known_params(found.params, Mends())
     for moment in ("created_at", "updated_at"):
         setattr(found, moment, as_time(raw.get(moment)) or now())
     found.deleted_at = as_time(raw.get("deleted_at"))

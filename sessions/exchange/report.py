@@ -78,6 +78,7 @@ class Report:
         skipped: {"chat", "reason"}: what was left out.
         notes: about the file as a whole.
         folders: names of folders that were made.
+        new_presets: how many presets were made.
     """
 
     file: str = ""
@@ -86,6 +87,7 @@ class Report:
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
+    new_presets: int = 0
 
     def skip(self, chat: str, reason: str) -> None:
         """Note something that is not imported."""

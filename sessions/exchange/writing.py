@@ -21,7 +21,7 @@ NODE_FIELDS = tuple(one.name for one in fields(Node) if one.name not in _PARTS)
 PRESET_FIELDS = tuple(one.name for one in fields(Preset))
 """Columns of a preset that a file has."""
 
-_PRESET_CONTENT = ("name", "system_prompt", "policy", "tools", "examples", "retrieval", "model")
+_PRESET_CONTENT = ("name", "system_prompt", "policy", "tools", "retrieval", "model")
 _SAME_COLUMNS = (
     "title",
     "title_by",
@@ -46,8 +46,10 @@ class Writing:
 
     def __init__(self, connection: sqlite3.Connection, report: Report, hashes: dict[int, str]) -> None:
         self._connection, self._report, self._hashes = connection, report, hashes
-        self._folders: dict[str, str] = {}
+        rows = connection.execute("SELECT name, id FROM folders WHERE deleted_at IS NULL")
+        self._folders: dict[str, str] = {name.casefold(): folder_id for name, folder_id in rows}
         self._presets: dict[str, str] = {}
+        self.new_presets = 0
         self._everyone: dict[str, str] = {}
         self._names: dict[int, dict[str, str]] = {}
         self._now = now()
@@ -150,11 +152,10 @@ class Writing:
         """The folder of that name; made if there is none."""
         if name is None:
             return None
-        query = "SELECT id FROM folders WHERE name = ? COLLATE NOCASE AND deleted_at IS NULL"
-        if name not in self._folders:
-            row = self._connection.execute(query, [name]).fetchone()
-            self._folders[name] = row[0] if row else self._put_folder(name)
-        return self._folders[name]
+        key = name.casefold()  # as the library compares names; SQLite knows the case of ASCII letters only
+        if key not in self._folders:
+            self._folders[key] = self._put_folder(name)
+        return self._folders[key]
 
     def _put_folder(self, name: str) -> str:
         folder_id = new_id()
@@ -172,15 +173,16 @@ class Writing:
 
     def _same_preset(self, preset: Preset) -> str | None:
         same = " AND ".join(f"{name} IS ?" for name in _PRESET_CONTENT)
-        query = f"SELECT id, params FROM presets WHERE {same} AND (deleted_at IS NULL) = ?"
+        query = f"SELECT id, examples, params FROM presets WHERE {same} AND (deleted_at IS NULL) = ?"
         content = [*(getattr(preset, name) for name in _PRESET_CONTENT), int(preset.deleted_at is None)]
-        for found_id, params in self._connection.execute(query, content):
-            if json.loads(params) == preset.params:
+        for found_id, examples, params in self._connection.execute(query, content):
+            if json.loads(examples) == json.loads(preset.examples) and json.loads(params) == preset.params:
                 return found_id
         return None
 
     def _put_preset(self, preset: Preset) -> str:
         preset_id = new_id()
+        self.new_presets += 1
         self._put("presets", {**asdict(preset), "id": preset_id, "params": json.dumps(preset.params)})
         return preset_id
 

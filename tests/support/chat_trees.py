@@ -58,10 +58,11 @@ def furnish(store: SessionStore, session_id: str, message_id: str) -> None:
     sha256 = store.exchange._files.keep(b"\x00\xffPNG")
     with store._writer.transaction(durable=True) as connection:
         connection.execute("INSERT INTO folders (id, name, created_at) VALUES ('f1', 'Garten & more', ?)", [moment])
+        preset = ["p1", "Gardener", "You are a gardener.", "Be kind.", '[{"type":"function"}]', '{"top_p": 0.5}']
         connection.execute(
-            "INSERT INTO presets (id, name, system_prompt, policy, tools, examples, params, created_at, updated_at) "
-            "VALUES ('p1', 'Gardener', 'You are a gardener.', 'Be kind.', '[{}]', '[]', '{\"top_p\": 0.5}', ?, ?)",
-            [moment, moment],
+            "INSERT INTO presets (id, name, system_prompt, policy, tools, params, created_at, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [*preset, moment, moment],
         )
         connection.execute(
             "UPDATE sessions SET folder_id = 'f1', preset_id = 'p1', pinned = 1, archived = 1, begun_at = ?, "
