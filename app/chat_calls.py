@@ -26,6 +26,7 @@ METHODS = frozenset(
         "stop",
         "delete_branch",
         "restore_branch",
+        "fork",
         "library.trash",
         "library.purge",
     )

@@ -53,6 +53,14 @@ class ChatLink(Protocol):
         """A context that yields ``Events`` of all chats."""
         ...
 
+    def import_file(self, name: str, data: bytes, skip_seen: bool) -> dict[str, Any]:
+        """Bring the chats of a file in; the report.
+
+        Raises:
+            PagedChatError: it is no file of chats, or cannot be stored; nothing was imported.
+        """
+        ...
+
     def close(self) -> None:
         """Let go; a second call does nothing. Replies that run here are saved as interrupted, those of a server go
         on."""
@@ -102,17 +110,22 @@ class ChatsHere:
         from .folders import can_write
         from .log import start_log
 
-        start_log(folders.logs)
+        self._end_log = start_log(folders.logs)
         self.folders = folders
         self._lock = lock
         self._closed = False
         log_path = folders.logs / "engine.log" if can_write(folders.logs) else Path("/dev/null")
-        store = SessionStore(folders.database)
+        try:
+            store = SessionStore(folders.database)
+        except BaseException:
+            self._end_log()
+            raise
         try:
             self.client = EngineClient(log_path=log_path)
             self.service = ChatService(store, self.client)
         except BaseException:
             store.close()
+            self._end_log()
             raise
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chats", daemon=True)
@@ -147,6 +160,10 @@ class ChatsHere:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(unsubscribe)
 
+    def import_file(self, name: str, data: bytes, skip_seen: bool) -> dict[str, Any]:
+        """See `ChatLink`."""
+        return self.run(self.service.library.import_file(name, data, skip_seen=skip_seen))
+
     def start_engine(self, config: Any) -> None:
         """Begin to load the model; ``call("status")`` tells how far it is, and why it failed.
 
@@ -174,6 +191,7 @@ class ChatsHere:
             self._closed = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(1)
+            self._end_log()
             self._lock.release()
 
     async def _close(self) -> None:

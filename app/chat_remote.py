@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.sync.client import connect
@@ -23,6 +24,7 @@ from .instance import RunningServer
 
 PATH = "/api/chats"
 CONNECT_S = 10.0
+IMPORT_S = 600.0
 LARGEST_CALL = 4 << 20
 GOING_AWAY = 1001
 
@@ -36,6 +38,7 @@ class ServerChats:
             PagedChatError: it cannot be reached, or is of another version.
         """
         self.url: str | None = server.url
+        self._server = server
         self._waiting: dict[int, Future[Any]] = {}
         self._followers: list[Events] = []
         self._lock = threading.Lock()
@@ -111,6 +114,21 @@ class ServerChats:
             if not self._followers:
                 with suppress(PagedChatError):
                     self.call("follow", on=False)
+
+    def import_file(self, name: str, data: bytes, skip_seen: bool) -> dict[str, Any]:
+        """See `ChatLink`. Files are too large for a frame: they go over HTTP."""
+        path = "/api/sessions/import?" + urlencode({"name": name, "skip_seen": str(skip_seen).lower()})
+        host = urlsplit(self._server.url).hostname or "127.0.0.1"
+        try:
+            with closing(http.client.HTTPConnection(host, self._server.port, timeout=IMPORT_S)) as connection:
+                connection.request("POST", path, data, {"content-type": "application/octet-stream"})
+                answer = connection.getresponse()
+                status, found = answer.status, json.loads(answer.read() or b"null")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise PagedChatError(f"pagedchat at {self.url} did not answer ({type(error).__name__}).") from error
+        if status != http.client.OK:
+            raise PagedChatError(found["error"]["message"])
+        return found
 
     def close(self) -> None:
         """See `ChatLink`."""

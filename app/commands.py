@@ -17,10 +17,10 @@ from ..engine.errors import PagedChatError
 from .bench.commands import bench_cli
 from .chats.chat_command import OPTIONS as CHAT_OPTIONS
 from .chats.chat_command import chat
+from .chats.group import sessions_cli
 from .end_signals import on_end_signals
 from .operate.commands import add_commands
 from .options import SERVE_FLAGS, AsJson, DataDir, ModelsDir
-from .sessions_command import sessions_cli
 from .terminal import say
 from .watch.commands import alerts_cli
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
+from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ def log_file(logs: Path) -> Path:
     return logs / "pagedchat.log"
 
 
-def start_log(logs: Path) -> None:
-    """Send the log records of this process to the log file; without one if it cannot be written."""
+def start_log(logs: Path) -> Callable[[], None]:
+    """Send the log records of this process to the log file, nowhere if it cannot be written; the result ends that."""
     root = logging.getLogger()
     try:
         logs.mkdir(parents=True, exist_ok=True)
@@ -38,6 +39,12 @@ def start_log(logs: Path) -> None:
     root.setLevel(logging.INFO)
     for noisy in ("httpx", "httpcore", "asyncio", "websockets"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+    def end() -> None:
+        root.removeHandler(handler)
+        handler.close()
+
+    return end
 
 
 class WordlessFormatter(logging.Formatter):

@@ -43,6 +43,7 @@ class Branching:
     parent_id: str | None
     role: str
     content: str
+    reasoning: str | None
     status: str
     created_at: str
     error: str | None
@@ -115,8 +116,8 @@ def find_session(connection: sqlite3.Connection, name: str, *, trash: bool = Fal
 def whole_tree(connection: sqlite3.Connection, session_id: str) -> list[Branching]:
     """The first messages of a chat, each with all that follows it; hidden and deleted ones are left out."""
     rows = connection.execute(
-        "SELECT m.id, m.parent_id, m.role, m.content, m.status, m.created_at, m.error, g.model, g.completion_tokens "
-        "FROM messages m LEFT JOIN generations g ON g.message_id = m.id "
+        "SELECT m.id, m.parent_id, m.role, m.content, m.reasoning, m.status, m.created_at, m.error, g.model, "
+        "g.completion_tokens FROM messages m LEFT JOIN generations g ON g.message_id = m.id "
         "AND g.run = (SELECT max(run) FROM generations l WHERE l.message_id = m.id) "
         "WHERE m.session_id = ? AND m.hidden = 0 AND m.deleted_at IS NULL ORDER BY m.key",
         [session_id],

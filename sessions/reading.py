@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from .backups import look_into
+from .connection import Connection
 from .errors import StoreError, explained
 from .pages import log_of, size_of
 from .schema import check_versions, connect
@@ -24,16 +25,26 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         StoreError: there is no such file, it is of another version or another program, or it cannot be read.
     """
+    with open_reader(path) as reader, reader.reading() as connection:
+        yield connection
+
+
+@contextmanager
+def open_reader(path: Path) -> Iterator[Connection]:
+    """The same as `reading` for what takes a store's reading connection: every question sees a state of its own.
+
+    Raises:
+        StoreError: there is no such file, it is of another version or another program, or it cannot be read.
+    """
     if not path.is_file():
         raise StoreError(f"There are no chats yet: {path} does not exist.", "unreachable")
     with explained(path), closing(_connection(path)) as connection:
-        connection.execute("BEGIN")
         applied = check_versions(connection, path)
         if not applied:
             raise StoreError(f"There are no chats yet: {path} is empty.", "unreachable")
         if len(applied) < len(MIGRATION_NAMES):
             raise StoreError(f"{path} was written by an older pagedchat; start pagedchat once, which brings it up.")
-        yield connection
+        yield Connection(connection, path)
 
 
 def _connection(path: Path) -> sqlite3.Connection:

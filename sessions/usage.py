@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from .errors import StoreError, explained
-from .schema import check_versions, connect
-from .versions import MIGRATION_NAMES
+from .reading import reading
 
 BYTES_PER_TOKEN = 4
 """What a token of English is about, for messages that were never sent to a model."""
 ONE_SITTING_S = 1800.0
 """A longer pause is not a pause in a chat but a return to it."""
 
-_MESSAGES = """
-SELECT m.session_id, m.role, m.created_at, length(CAST(m.content AS BLOB)) AS size,
-       (SELECT length(t.token_ids) / 4 FROM message_tokens t WHERE t.message_id = m.id LIMIT 1) AS tokens
+_TOKENS = "(SELECT length(t.token_ids) / 4 FROM message_tokens t WHERE t.message_id = {name}.id LIMIT 1)"
+_SIZE = "length(CAST({name}.content AS BLOB))"
+_EARLIER = (
+    "EXISTS (SELECT 1 FROM messages e WHERE e.session_id = m.session_id AND e.parent_id IS m.parent_id "
+    "AND e.role = m.role AND e.key < m.key{more})"
+)
+_MESSAGES = f"""
+SELECT m.session_id, m.role, m.created_at, {_SIZE.format(name="m")} AS size, {_TOKENS.format(name="m")} AS tokens,
+       {_EARLIER.format(more="")} AS again
 FROM messages m JOIN sessions s ON s.id = m.session_id
-WHERE s.deleted_at IS NULL AND m.deleted_at IS NULL AND m.hidden = 0 AND m.role IN ('user', 'assistant')
-  AND m.copied_from IS NULL
+WHERE s.deleted_at IS NULL AND m.hidden = 0 AND m.role IN ('user', 'assistant') AND m.copied_from IS NULL
 ORDER BY m.session_id, m.created_at, m.key
 """
-_RUNS = """
-SELECT g.message_id, m.session_id, g.started_at, g.finished_at, g.prompt_tokens, g.cached_tokens, g.completion_tokens
+_RUNS = f"""
+SELECT g.message_id, m.session_id, g.run, g.started_at, g.finished_at, g.prompt_tokens, g.cached_tokens,
+       g.completion_tokens, {_TOKENS.format(name="q")} AS question_tokens, {_SIZE.format(name="q")} AS question_size,
+       {_EARLIER.format(more=" AND EXISTS (SELECT 1 FROM generations r WHERE r.message_id = e.id)")} AS again
 FROM generations g JOIN messages m ON m.id = g.message_id JOIN sessions s ON s.id = m.session_id
-WHERE s.deleted_at IS NULL AND m.deleted_at IS NULL AND g.completion_tokens IS NOT NULL
+LEFT JOIN messages q ON q.id = m.parent_id
+WHERE s.deleted_at IS NULL AND g.completion_tokens IS NOT NULL
   AND NOT EXISTS (  -- a copy's run is its original's
     SELECT 1 FROM generations o
     WHERE o.message_id = m.copied_from AND o.run = g.run AND o.started_at = g.started_at
@@ -46,14 +51,18 @@ class Usage:
     """What was found. Lengths are tokens; a value for each question, reply, chat or pause.
 
     Attributes:
+        history_tokens: what stood before each question in its prompt, the system turn too.
         turns: questions of each chat.
         gap_s: seconds from a reply's end to the next question, half an hour at most.
         at_once: replies that ran in the same moment, at most.
         prompt_tokens, cached_tokens: of all replies, as the engine counted them.
+        regenerated: replies that were made in place of another one.
+        branched: questions that were asked beside another one, in other words or from an earlier place.
     """
 
     chats: int = 0
     question_tokens: list[int] = field(default_factory=list)
+    history_tokens: list[int] = field(default_factory=list)
     reply_tokens: list[int] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     gap_s: list[float] = field(default_factory=list)
@@ -61,16 +70,19 @@ class Usage:
     at_once: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    regenerated: int = 0
+    branched: int = 0
 
 
 def read_usage(path: Path) -> Usage:
-    """The usage of all chats that are not deleted. Changes nothing; a server may be writing.
+    """The usage of all chats that are not deleted; branches that were deleted have been used too. Changes nothing; a
+    server may be writing.
 
     Raises:
         StoreError: there is no such file, or it cannot be read.
     """
     usage = Usage()
-    with _reading(path) as database:
+    with reading(path) as database:
         messages = database.execute(_MESSAGES).fetchall()
         runs = database.execute(_RUNS).fetchall()
         usage.system_tokens = [row[0] for row in database.execute(_SYSTEM)]
@@ -81,23 +93,10 @@ def read_usage(path: Path) -> Usage:
             continue
         usage.chats += 1
         usage.turns.append(len(questions))
-        usage.question_tokens += [row["tokens"] or max(1, row["size"] // BYTES_PER_TOKEN) for row in questions]
+        usage.question_tokens += [_length(row["tokens"], row["size"]) for row in questions]
+        usage.branched += sum(row["again"] for row in questions)
         usage.gap_s += _gaps(questions, ended.get(rows[0]["session_id"], []))
     return usage
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    if not path.is_file():
-        raise StoreError(f"There are no chats yet: {path} does not exist.", "unreachable")
-    with explained(path), closing(connect(path, busy_timeout_s=5.0, read_only=True)) as connection:
-        connection.execute("BEGIN")
-        applied = check_versions(connection, path)
-        if not applied:
-            raise StoreError(f"There are no chats yet: {path} is empty.", "unreachable")
-        if len(applied) < len(MIGRATION_NAMES):
-            raise StoreError(f"{path} was written by an older pagedchat; start pagedchat once, which brings it up.")
-        yield connection
 
 
 def _add_runs(usage: Usage, runs: Sequence[sqlite3.Row]) -> dict[str, list[float]]:
@@ -108,6 +107,11 @@ def _add_runs(usage: Usage, runs: Sequence[sqlite3.Row]) -> dict[str, list[float
         usage.reply_tokens.append(row["completion_tokens"])
         usage.prompt_tokens += row["prompt_tokens"] or 0
         usage.cached_tokens += row["cached_tokens"] or 0
+        if row["run"] == 1:
+            usage.regenerated += row["again"]
+            if row["prompt_tokens"] and row["question_size"] is not None:
+                question = _length(row["question_tokens"], row["question_size"])
+                usage.history_tokens.append(max(0, row["prompt_tokens"] - question))
         if row["started_at"] and row["finished_at"]:
             begin, end = _seconds(row["started_at"]), _seconds(row["finished_at"])
             changes += [(begin, 1), (end, -1)]
@@ -117,6 +121,10 @@ def _add_runs(usage: Usage, runs: Sequence[sqlite3.Row]) -> dict[str, list[float
         running += change
         usage.at_once = max(usage.at_once, running)
     return ended
+
+
+def _length(tokens: int | None, size: int) -> int:
+    return tokens or max(1, size // BYTES_PER_TOKEN)
 
 
 def _gaps(questions: Sequence[sqlite3.Row], ended: Sequence[float]) -> list[float]:

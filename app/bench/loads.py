@@ -20,6 +20,8 @@ from .words import sentence_text
 
 QUANTILES = 11
 PROFILE_VERSION = 1
+SPREADS = ("question_tokens", "reply_tokens", "turns", "gap_s")
+MAY_BE_EMPTY = ("document_tokens", "history_tokens")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class LoadProfile:
         documents: how many different documents there are; 0: each is new.
         question_tokens, reply_tokens, turns, gap_s: quantiles; a gap is from a reply's end to the next question.
         chats: people or programs that use the server at once.
+        history_tokens, regenerate_share, branch_share, percentiles: told of one's own chats, and not sent: what stood
+            before a question (quantiles), the share of replies made anew and of questions asked anew, and P50, P95 and
+            P99 of everything.
     """
 
     name: str
@@ -44,6 +49,10 @@ class LoadProfile:
     document_tokens: Sequence[float] = field(default_factory=list)
     documents: int = 0
     documents_every_turn: bool = False
+    history_tokens: Sequence[float] = field(default_factory=list)
+    regenerate_share: float = 0.0
+    branch_share: float = 0.0
+    percentiles: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The profile as its file has it."""
@@ -151,9 +160,9 @@ def read_profile(path: Path) -> LoadProfile:
 def _problem(found: Any) -> str:
     if not isinstance(found, dict) or found.get("version") != PROFILE_VERSION:
         return f"it has no version {PROFILE_VERSION}"
-    for name in ("question_tokens", "reply_tokens", "turns", "gap_s", *(["document_tokens"] * ("documents" in found))):
+    for name in (*SPREADS, *MAY_BE_EMPTY):
         values = found.get(name)
-        if name == "document_tokens" and not values:
+        if name in MAY_BE_EMPTY and not values:
             continue
         if not isinstance(values, list) or len(values) != QUANTILES or not all(_is_amount(one) for one in values):
             return f"{name} must be {QUANTILES} numbers from the least to the greatest"
@@ -165,7 +174,10 @@ def _problem(found: Any) -> str:
         value = found.get(name, least)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             return f"{name} must be a whole number of at least {least}"
-    return ""
+    for name in ("regenerate_share", "branch_share"):
+        if not _is_amount(found.get(name, 0)) or found.get(name, 0) > 1:
+            return f"{name} must be a number from 0 to 1"
+    return "" if isinstance(found.get("percentiles", {}), dict) else "percentiles must be an object"
 
 
 def _is_amount(value: Any) -> bool:

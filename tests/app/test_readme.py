@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import typer
 
+from pagedchat.app.chats.slash import COMMANDS
 from pagedchat.app.commands import cli
 from pagedchat.app.folders import find_folders
 from pagedchat.app.settings import Settings
 from pagedchat.app.watch.baseline import LEAST_REPLIES, Baseline
 from pagedchat.app.watch.rules import rules_for
+from pagedchat.sessions.exchange.formats import WRITTEN
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -48,13 +50,35 @@ def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_
     assert serve_flags - named - {"--enable-prefix-caching"} == set()
     assert set(commands["models"].commands) == {"list", "pull", "rm"}
     assert set(commands["config"].commands) == {"path", "show", "diff"}
-    assert set(commands["sessions"].commands) == {"stats"} and "`pagedchat sessions stats`" in README
+    assert "`pagedchat chat` and `pagedchat sessions …`" in README
     for name in ("decode", "prefill", "chat", "branch", "serve", "regress", "quality", "scheduling"):
         assert name in commands["bench"].commands and f"`pagedchat bench {name}`" in README
     assert set(commands["alerts"].commands) == {"list", "render"}
     assert "`pagedchat alerts list | render`" in README
     for name in ("doctor", "rollback", "check"):
         assert name in commands and f"`pagedchat {name}`" in README
+
+
+def test_the_terminals_commands_and_options_are_those_of_the_readme():
+    commands = typer.main.get_command(cli).commands  # type: ignore[attr-defined]
+    section = README[README.index("### In the terminal") : README.index("### Folders")]
+    table = section[section.index("| command |") : section.index("[docs/formats.md]")]
+    named = set(re.findall(r"^\| `(\w+)", table, re.MULTILINE))
+    group = commands["sessions"].commands
+
+    assert named == set(group)
+    assert all("--json" in option_names(one) for one in group.values())
+    options = set().union(*(option_names(one) for one in group.values()))
+    assert set(re.findall(r"--[a-z][a-z-]+", table)) <= options
+    above = section[: section.index("`pagedchat sessions` works")]
+    assert set(re.findall(r"--[a-z][a-z-]+", above)) == option_names(commands["chat"]) - {"-c", "--help", "-h"}
+    assert set(re.findall(r"(?<!\S)`?(/[a-z]+)", above)) <= set(COMMANDS)
+    assert set(re.findall(r"`(\w+)`", table)) >= set(WRITTEN)
+
+
+def option_names(command) -> set[str]:
+    """All names of a command's options."""
+    return {name for option in command.params for name in option.opts if name.startswith("-")}
 
 
 def test_the_alerts_of_the_readme_are_those_that_there_are_with_their_settings():

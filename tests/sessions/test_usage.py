@@ -83,11 +83,15 @@ def test_an_empty_file_holds_no_chats(tmp_path):
 
 
 def test_a_load_profile_of_ones_chats_can_be_read_by_the_bench_and_holds_no_text(database, tmp_path):
-    told = CliRunner().invoke(cli, ["sessions", "stats", "--load-profile", "--data-dir", str(tmp_path)])
+    mine = tmp_path / "mine.json"
+    told = CliRunner().invoke(cli, ["sessions", "stats", "--load-profile", str(mine), "--data-dir", str(tmp_path)])
     assert told.exit_code == 0, told.output
-    assert SECRET not in told.stdout
-    (tmp_path / "mine.json").write_text(told.stdout, encoding="utf-8")
-    profile = read_profile(tmp_path / "mine.json")
+    assert SECRET not in mine.read_text(encoding="utf-8") and told.stdout == ""
+    printed = CliRunner().invoke(cli, ["sessions", "stats", "--load-profile", "-", "--data-dir", str(tmp_path)])
+    assert printed.stdout == mine.read_text(encoding="utf-8")
+    profile = read_profile(mine)
+    assert profile.percentiles["reply_tokens"]["p99"] == pytest.approx(14.95)
+    assert profile.history_tokens == [80.0] * 11 and profile.regenerate_share == profile.branch_share == 0
     assert profile.chats == 6 and profile.turns == [2.0] * 11
     assert profile.reply_tokens[0] == 10 and profile.reply_tokens[-1] == 15
 
@@ -97,10 +101,29 @@ def test_stats_are_told_in_words_and_as_json(database, tmp_path):
     assert "3 chats, 6 questions, 6 replies, at most 6 at once" in words
     assert "60% of them from the cache" in words
     found = json.loads(CliRunner().invoke(cli, ["sessions", "stats", "--json", "--data-dir", str(tmp_path)]).stdout)
-    assert found["turns"] == {"p50": 2.0, "p95": 2.0}
+    assert found["turns"] == {"p50": 2.0, "p95": 2.0, "p99": 2.0}
+
+
+def test_replies_and_questions_made_anew_are_counted_those_in_deleted_branches_too(database):
+    store = SessionStore(database)
+    session = store.create_session(None, {}, None).id
+    _, question, reply = store.add_question(session, None, "one")
+    replies = [reply, store.add_reply(question.id)[1]]
+    edited = store.add_edit(question.id, "two")
+    replies.append(edited[2])
+    for one in replies:
+        generation = Generation(one.id, started_at="2026-01-05T13:00:00.000Z", completion_tokens=5, prompt_tokens=50)
+        store.finish_reply(one.id, "An answer.", "done", generation=generation)
+    before = read_usage(database)
+    store.trash.delete_branch(edited[1].id)
+    store.close()
+
+    assert (before.regenerated, before.branched) == (1, 1)
+    assert before.history_tokens[-3:] == [49, 49, 49]
+    assert read_usage(database) == before
 
 
 def test_too_few_chats_make_no_profile(tmp_path):
     SessionStore(tmp_path / "sessions.db").close()
-    done = CliRunner().invoke(cli, ["sessions", "stats", "--load-profile", "--data-dir", str(tmp_path)])
+    done = CliRunner().invoke(cli, ["sessions", "stats", "--load-profile", "-", "--data-dir", str(tmp_path)])
     assert done.exit_code == 1 and "at least 5 questions" in str(done.exception)
