@@ -131,31 +131,41 @@ def _rank(candidate: _Candidate) -> float:
 def _indexed(connection: sqlite3.Connection, query: Query) -> list[_Candidate]:
     wanted, unwanted = _expressions(query)
     filters = conditions(connection, query)
-    small = [one for one in filters if leaves_few(connection, one)]
-    where = [_VISIBLE, *(f"({one.row})" for one in filters if one not in small)]
-    values: list[str] = [value for one in filters if one not in small for value in one.values]
+    first = [one for one in filters if leaves_few(connection, one)]
+    then = [one for one in filters if one not in first]
+    values = [value for one in [*then, *first] for value in one.values]
+    where = [_VISIBLE, *(f"({one.row})" for one in then)]
     if wanted:
-        where += [f"+w.rowid IN ({one.keys})" for one in small]
         match = " AND ".join(wanted) + (f" NOT ({' OR '.join(unwanted)})" if unwanted else "")
-        order = "w.rowid DESC"
-        source = "message_words w CROSS JOIN messages m ON m.key = w.rowid CROSS JOIN sessions s ON s.id = m.session_id"
-        score = f"bm25(message_words, {_WEIGHTS})"
-        where.insert(0, "message_words MATCH ?")
-        values = [match, *values, *(value for one in small for value in one.values)]
+        where += [f"+w.rowid IN ({one.keys})" for one in first]
+        rows = _matches(connection, "1.0", where, [match, *values])
+        if len(rows) <= MOST:  # among more than that, words say little and the newest come first
+            rows = _matches(connection, f"-bm25(message_words, {_WEIGHTS})", where, [match, *values])
     else:
-        where += [f"m.key IN ({one.keys})" for one in small]
-        values += [value for one in small for value in one.values]
-        order, score = "m.created_at DESC, m.key DESC", "0"
-        source = f"messages m{'' if small else ' INDEXED BY messages_by_time'} JOIN sessions s ON s.id = m.session_id"
+        where += [f"m.key IN ({one.keys})" for one in first]
         if unwanted:
             where.append("m.key NOT IN (SELECT rowid FROM message_words WHERE message_words MATCH ?)")
             values.append(" OR ".join(unwanted))
-    rows = connection.execute(
-        f"SELECT m.key, m.created_at, -{score} FROM {source} WHERE {' AND '.join(where)} "
-        f"ORDER BY {order} LIMIT {MOST + 1}",
+        by_time = "" if first else "INDEXED BY messages_by_time"
+        rows = connection.execute(
+            f"SELECT m.key, m.created_at, 0.0 FROM messages m {by_time} JOIN sessions s ON s.id = m.session_id "
+            f"WHERE {' AND '.join(where)} ORDER BY m.created_at DESC, m.key DESC LIMIT {MOST + 1}",
+            values,
+        )
+    found = [_Candidate(key, created_at, score) for key, created_at, score in rows]
+    return found + _indexed_titles(connection, query, filters)
+
+
+def _matches(
+    connection: sqlite3.Connection, score: str, where: list[str], values: list[str]
+) -> list[tuple[int, str, float]]:
+    """(key, time, score) of the newest messages that match; the first of ``values`` is what they match."""
+    return connection.execute(
+        f"SELECT m.key, m.created_at, {score} FROM message_words w CROSS JOIN messages m ON m.key = w.rowid "
+        f"CROSS JOIN sessions s ON s.id = m.session_id WHERE message_words MATCH ? AND {' AND '.join(where)} "
+        f"ORDER BY w.rowid DESC LIMIT {MOST + 1}",
         values,
-    )
-    return [_Candidate(*row) for row in rows] + _indexed_titles(connection, query, filters)
+    ).fetchall()
 
 
 def _indexed_titles(connection: sqlite3.Connection, query: Query, filters: list[Condition]) -> list[_Candidate]:
@@ -237,7 +247,7 @@ def _scanned_titles(connection: sqlite3.Connection, query: Query, filters: list[
 
 def _fits(query: Query, *texts: str) -> bool:
     """What the index would say of a message with these texts."""
-    held = [f" {index_text(one)} " for one in texts]
+    held = [f" {' '.join(index_text(one).split())} " for one in texts]
 
     def holds(term: Term) -> bool:
         tokens, goes_on = term.tokens()

@@ -52,14 +52,14 @@ class Condition:
     Attributes:
         row: holds for the messages that stay.
         keys: selects the keys of all of them; "" where only ``row`` can tell.
+        costly: to ask for each message, however few ``keys`` would leave.
         values: for the parameters of ``row``, and of ``keys``, which are the same.
-        of_message: it asks something that no title has.
     """
 
     row: str
     keys: str = ""
     values: list[str] = field(default_factory=list)
-    of_message: bool = True
+    costly: bool = False
 
 
 def conditions(connection: sqlite3.Connection, query: Query) -> list[Condition]:
@@ -74,7 +74,11 @@ def conditions(connection: sqlite3.Connection, query: Query) -> list[Condition]:
             *_role(query.values("role", negated=negated)),
             *_folder(connection, query.values("folder", negated=negated)),
             *_model(connection, query.values("model", negated=negated)),
-            *(Condition(*_HAS[one]) for one in query.values("has", negated=negated) if one in _HAS),
+            *(
+                Condition(*_HAS[one], costly=one == "branch")
+                for one in query.values("has", negated=negated)
+                if one in _HAS
+            ),
         ]
         found += [_turned(one) for one in parts] if negated else parts
     return found + _dates(query)
@@ -87,14 +91,14 @@ def only_messages(query: Query) -> bool:
 
 def leaves_few(connection: sqlite3.Connection, condition: Condition) -> bool:
     """Whether the condition can name the messages it leaves and there are few."""
-    if not condition.keys:
-        return False
+    if not condition.keys or condition.costly:
+        return condition.costly
     counted = f"SELECT count(*) FROM (SELECT 1 FROM ({condition.keys}) LIMIT {FEW + 1})"
     return connection.execute(counted, condition.values).fetchone()[0] <= FEW
 
 
 def _turned(condition: Condition) -> Condition:
-    return Condition(f"NOT ({condition.row})", "", condition.values, condition.of_message)
+    return Condition(f"NOT ({condition.row})", "", condition.values)
 
 
 def _role(roles: list[str]) -> list[Condition]:
@@ -117,7 +121,7 @@ def _folder(connection: sqlite3.Connection, names: list[str]) -> list[Condition]
     ids = [known[name] for name in names]
     listed = f"folder_id IN ({_marks(ids)})"
     keys = f"SELECT o.key FROM messages o WHERE o.session_id IN (SELECT id FROM sessions WHERE {listed})"
-    return [Condition(f"coalesce(s.{listed}, 0)", keys, ids, of_message=False)]
+    return [Condition(f"coalesce(s.{listed}, 0)", keys, ids)]
 
 
 def _model(connection: sqlite3.Connection, names: list[str]) -> list[Condition]:
@@ -148,9 +152,7 @@ def _dates(query: Query) -> list[Condition]:
     if not given:
         return []
     row, keys = (" AND ".join(f"{name}.created_at {sign} ?" for sign, _ in given) for name in "mo")
-    return [
-        Condition(row, f"SELECT o.key FROM messages o WHERE {keys}", [value for _, value in given], of_message=False)
-    ]
+    return [Condition(row, f"SELECT o.key FROM messages o WHERE {keys}", [value for _, value in given])]
 
 
 def _marks(values: list[str]) -> str:

@@ -102,6 +102,7 @@ def rebuild(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO message_words (message_words, rank) VALUES ('hashsize', ?)", [_FILL_HASH_BYTES])
     connection.executemany(_PUT, _rows(connection.execute(_TEXTS + " ORDER BY key")))
     connection.execute("INSERT INTO message_words (message_words, rank) VALUES ('hashsize', ?)", [1 << 20])
+    connection.execute("INSERT INTO message_words (message_words) VALUES ('optimize')")  # or the next messages pay
     titles = connection.execute("SELECT key, title FROM sessions WHERE title IS NOT NULL ORDER BY key")
     connection.executemany(_PUT_TITLE, ((row[0], index_text(row[1])) for row in titles))
     _set_state(connection, SIGNATURE)

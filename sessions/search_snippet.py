@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import islice
 
-from .search_text import Term, finder, fold, folded_with_places
+from .search_text import Places, Term, finder, fold
 
 Snippet = list[tuple[str, bool]]
 """Text in order, and whether it was found."""
@@ -13,32 +13,29 @@ WIDTH = 220
 """Characters of a snippet, about."""
 
 _LEAD = 60  # characters before the first mark
-_STEP = 4000  # characters looked at at once
+_STEP = 2000  # characters looked at at once
 _MATCHES = 30
 _ELLIPSIS = "…"
 
 
-def snippet(text: str, terms: Iterable[Term]) -> Snippet | None:
+def snippet(text: str, terms: tuple[Term, ...]) -> Snippet | None:
     """The part of ``text`` where most of ``terms`` stand close together, of the first parts that have any.
 
     Returns:
         None if none of them is in it.
     """
-    pattern = finder(terms)
-    if pattern is None:
+    if not terms:
         return None
+    looking = finder(terms)
     for start in range(0, len(text), _STEP):
         # A little more on both sides: a word may lie across the border.
         low, high = max(0, start - WIDTH), min(len(text), start + _STEP + WIDTH)
-        if pattern.search(fold(text[low:high])) is None:
-            continue
-        folded, places = folded_with_places(text[low:high])
-        found = [
-            (low + places[one.start()], low + places[one.end()], one.lastgroup)
-            for one, _ in zip(pattern.finditer(folded), range(_MATCHES), strict=False)
-        ]
+        found = list(islice(looking.find(fold(text[low:high])), _MATCHES))
         if found:
-            return _marked(text, found)
+            first = max(found, key=lambda one: (_names_near(found, one[0]), -one[0]))[0]
+            places = Places(text[low:high])
+            near = [one for one in found if first <= one[0] <= first + WIDTH]
+            return _marked(text, [(low + places.original(one[0]), low + places.original(one[1])) for one in near])
     return None
 
 
@@ -47,17 +44,16 @@ def beginning(text: str) -> Snippet:
     return _marked(text, [])
 
 
-def _marked(text: str, found: list[tuple[int, int, str | None]]) -> Snippet:
-    best = max(found, key=lambda one: (_names_near(found, one[0]), -one[0]), default=(0, 0, None))
-    start = _word_start(text, max(0, best[0] - _LEAD), best[0])
-    end = _word_end(text, max(best[1], min(len(text), start + WIDTH)))
+def _marked(text: str, found: list[tuple[int, int]]) -> Snippet:
+    first, end_of_first = found[0] if found else (0, 0)
+    start = _word_start(text, max(0, first - _LEAD), first)
+    end = _word_end(text, max(end_of_first, min(len(text), start + WIDTH)))
     parts: Snippet = [(_ELLIPSIS, False)] if start else []
     place = start
-    for low, high, _ in sorted(found):
-        if low < place or high > end or low == high:
-            continue
-        parts += [(text[place:low], False), (text[low:high], True)]
-        place = high
+    for low, high in found:
+        if place <= low < high <= end:
+            parts += [(text[place:low], False), (text[low:high], True)]
+            place = high
     parts.append((text[place:end] + (_ELLIPSIS if end < len(text) else ""), False))
     return [one for one in parts if one[0]]
 

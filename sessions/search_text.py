@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 FOLDING = 1
 """Grows when the same text would give other tokens: an index made with another number is built anew."""
 
+_SLICE = 64
 LONGEST = 64
 """Characters of a word that count; what follows (encoded files, hashes) is not looked at."""
 
@@ -42,6 +44,8 @@ _DROPPED = (
     "\u0640\u00ad\u200c-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufe00-\ufe0f"
 )
 _DROPPED_BEYOND = "\U000e0100-\U000e01ef"  # apart: one character beyond the basic plane makes a class ten times slower
+_DROPPED_RUN = re.compile(f"[{_DROPPED}]+")
+_DROPPED_BEYOND_RUN = re.compile(f"[{_DROPPED_BEYOND}]+")
 # Han, kana, bopomofo, Hangul, Thai, Lao, Myanmar, Khmer.
 _SPACELESS = (
     "\u4e00-\u9fff\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\uf900-\ufaff\U00020000-\U0003ffff"
@@ -51,6 +55,7 @@ _SPACELESS = (
     "\u1000-\u103f\u1050-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f\u1780-\u17d3\u17d7\u17dc\u17dd"
 )
 _SPACELESS_CHARACTER = re.compile(f"[{_SPACELESS}]")
+_SPACELESS_RUN = re.compile(f"[{_SPACELESS}]+")
 _SCRIPTS = re.compile(f"[{_SPACELESS}]+|[^{_SPACELESS}]+")
 _EMOJI = "\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 # Blocks of the basic plane that have marks (vowel signs of Indic scripts and the like).
@@ -74,7 +79,7 @@ def fold(text: str) -> str:
     text = unicodedata.normalize("NFKD", text).casefold()
     if not unicodedata.is_normalized("NFKD", text):  # folding case can bring marks (İ) and letters with marks
         text = unicodedata.normalize("NFKD", text)
-    text = _patterns().dropped.sub("", text)
+    text = _DROPPED_BEYOND_RUN.sub("", _DROPPED_RUN.sub("", text))
     if _WHOLE_LETTER.search(text):
         text = text.translate(_WHOLE_TABLE)
     return unicodedata.normalize("NFC", text)
@@ -90,18 +95,23 @@ def pieces(text: str) -> list[Piece]:
 
 
 def index_text(text: str) -> str:
-    """All tokens of ``text``, with spaces between them."""
+    """All tokens of ``text``, with blanks between them."""
     words = _words(fold(text))
-    if all(map(str.isascii, words)):
-        return " ".join([one[:LONGEST] for one in words])
-    tokens: list[str] = []
-    for one in words:
-        if one.isascii() or not _SPACELESS_CHARACTER.search(one):
-            tokens.append(one[:LONGEST])
-            continue
-        for part in _SCRIPTS.findall(one):
-            tokens += run_tokens(part) if _SPACELESS_CHARACTER.match(part) else [part[:LONGEST]]
-    return " ".join(tokens)
+    if max(map(len, words), default=0) > LONGEST:
+        return " ".join([token for one in words for token in _tokens(one)])
+    joined = " ".join(words)
+    return joined if joined.isascii() else _SPACELESS_RUN.sub(_pairs, joined)
+
+
+def _tokens(word: str) -> list[str]:
+    parts = [word] if word.isascii() else _SCRIPTS.findall(word)
+    return [
+        token for one in parts for token in (run_tokens(one) if _SPACELESS_CHARACTER.match(one) else [one[:LONGEST]])
+    ]
+
+
+def _pairs(run: re.Match[str]) -> str:
+    return f" {' '.join(run_tokens(run.group()))} "
 
 
 def _words(folded: str) -> list[str]:
@@ -143,20 +153,30 @@ class Term(NamedTuple):
         return [*tokens, *run_tokens(last.text)[:-1]], False
 
 
-def finder(terms: Iterable[Term]) -> re.Pattern[str] | None:
-    """What finds any of ``terms`` in a folded text; the name of the group that it found tells them apart.
+class Finder:
+    """Finds terms in folded texts.
 
-    Returns:
-        None without terms.
+    A quick look for how each term begins says where to look closely: most texts are long and most places are nothing.
     """
-    return _finder(tuple(terms))
+
+    def __init__(self, terms: tuple[Term, ...]) -> None:
+        longest_first = sorted(terms, key=lambda one: -sum(len(part.text) for part in one.pieces))
+        self._quick = re.compile("|".join(re.escape(one.pieces[0].text[:LONGEST]) for one in longest_first))
+        groups = [f"(?P<term{at}>{_term_pattern(one)})" for at, one in enumerate(longest_first)]
+        self._terms = re.compile("|".join(groups), re.DOTALL)
+
+    def find(self, folded: str) -> Iterator[tuple[int, int, str | None]]:
+        """(start, end, name of the term) in order; they may overlap."""
+        for place in self._quick.finditer(folded):
+            found = self._terms.match(folded, place.start())
+            if found is not None:
+                yield found.start(), found.end(), found.lastgroup
 
 
 @lru_cache(64)
-def _finder(terms: tuple[Term, ...]) -> re.Pattern[str] | None:
-    longest_first = sorted(terms, key=lambda one: -sum(len(part.text) for part in one.pieces))
-    groups = [f"(?P<term{at}>{_term_pattern(one)})" for at, one in enumerate(longest_first)]
-    return re.compile("|".join(groups), re.DOTALL) if groups else None
+def finder(terms: tuple[Term, ...]) -> Finder:
+    """What finds any of ``terms``, at least one."""
+    return Finder(terms)
 
 
 def _term_pattern(term: Term) -> str:
@@ -179,17 +199,42 @@ def _term_pattern(term: Term) -> str:
     return rf"(?:(?!{_SYMBOLS}|{table.letter}|[{_EMOJI}]).|_)*?".join(parts)
 
 
-def folded_with_places(text: str) -> tuple[str, list[int]]:
-    """The folded text and, for each of its characters and its end, the place in ``text`` it comes from."""
-    if text.isascii():
-        return text.lower(), list(range(len(text) + 1))
-    parts: list[str] = []
-    places: list[int] = []
-    for match in _patterns().cluster.finditer(text):
-        folded = fold(match.group())
-        parts.append(folded)
-        places += [match.start()] * len(folded)
-    return "".join(parts), [*places, len(text)]
+class Places:
+    """Where the characters of a folded text stand in the text as it was written.
+
+    Works out only the parts that are asked for: a text is folded in slices, and one slice letter by letter.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts, self._lengths = [0], [0]  # of each slice: in the text, and of all folded text before it
+        if not text.isascii():
+            while self._starts[-1] < len(text):
+                end = _after_marks(text, self._starts[-1] + _SLICE)
+                self._lengths.append(self._lengths[-1] + len(fold(text[self._starts[-1] : end])))
+                self._starts.append(end)
+
+    def original(self, place: int) -> int:
+        """The place in the text of the character at ``place`` of the folded text, or of its end."""
+        if len(self._starts) == 1:
+            return place
+        at = bisect_right(self._lengths, place) - 1
+        start, left = self._starts[at], place - self._lengths[at]
+        while left > 0 and start < len(self._text):
+            end = _after_marks(self._text, start + 1)
+            left -= len(fold(self._text[start:end]))
+            if left < 0:
+                break
+            start = end
+        return start
+
+
+def _after_marks(text: str, place: int) -> int:
+    """The first place from ``place`` on that does not cut a character from its marks."""
+    follows = _patterns().follows
+    while place < len(text) and follows.match(text, place):
+        place += 1
+    return min(place, len(text))
 
 
 class _Patterns(NamedTuple):
@@ -197,9 +242,8 @@ class _Patterns(NamedTuple):
     """A character class: letters, digits and marks of all scripts, and the underscore."""
     inside: re.Pattern[str]
     token: re.Pattern[str]
-    dropped: re.Pattern[str]
-    cluster: re.Pattern[str]
-    """A character with the marks that belong to it."""
+    follows: re.Pattern[str]
+    """A mark, or what else belongs to the character before it."""
 
 
 @cache
@@ -212,8 +256,7 @@ def _patterns() -> _Patterns:
         letter=letter,
         inside=re.compile(letter),
         token=re.compile(f"{letter}+|{signs}|{_SYMBOLS}|[{_EMOJI}]"),
-        dropped=re.compile(f"[{_DROPPED}]+|[{_DROPPED_BEYOND}]+"),
-        cluster=re.compile(f".[{marks}{_DROPPED}{_DROPPED_BEYOND}\u1160-\u11ff\uff9e\uff9f]*", re.DOTALL),
+        follows=re.compile(f"[{marks}{_DROPPED}{_DROPPED_BEYOND}\u1160-\u11ff\uff9e\uff9f]"),
     )
 
 

@@ -7,6 +7,7 @@ was used last below a message. Messages that are hidden or in the trash are nobo
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 
 from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message
 
@@ -37,6 +38,13 @@ _LAST_LEAF_BESIDE = _LAST_LEAF.format(
     begin="session_id = :session AND parent_id IS :parent AND id != :id AND hidden = 0 AND deleted_at IS NULL"
 )
 
+_AT_ONCE = 500
+_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages m WHERE m.id IN (?)"
+_CHILDREN = (
+    "SELECT parent_id, id FROM messages WHERE session_id = ? AND parent_id IN (?) AND hidden = 0 "
+    "AND deleted_at IS NULL ORDER BY key"
+)
+_RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE g.message_id IN (?) ORDER BY g.run"
 _LAST_RUN = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run DESC LIMIT 1"
 
 
@@ -65,22 +73,13 @@ def siblings(connection: sqlite3.Connection, message: Message) -> list[str]:
 def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     """Messages from the root to ``message_id``, each with siblings and last run; empty if there is no such message."""
     found = branch(connection, message_id)
-    groups: dict[str | None, list[str]] = {}
-    for parent_id, one in connection.execute(
-        _PATH + "SELECT s.parent_id, s.id FROM path JOIN messages m ON m.id = path.id "
-        "JOIN messages s ON s.session_id = m.session_id AND s.parent_id IS m.parent_id "
-        "WHERE s.hidden = 0 AND s.deleted_at IS NULL ORDER BY s.key",
-        {"id": message_id},
-    ):
+    if not found:
+        return []
+    ids = [one.id for one in found]
+    groups: dict[str | None, list[str]] = {None: siblings(connection, found[0])}
+    for parent_id, one in _of_each(connection, _CHILDREN, ids[:-1], found[0].session_id):
         groups.setdefault(parent_id, []).append(one)
-    runs = {
-        row["message_id"]: Generation.from_row(row)
-        for row in connection.execute(
-            _PATH
-            + f"SELECT {GENERATION_COLUMNS} FROM path JOIN generations g ON g.message_id = path.id ORDER BY g.run",
-            {"id": message_id},
-        )
-    }
+    runs = {row["message_id"]: Generation.from_row(row) for row in _of_each(connection, _RUNS, ids)}
     for one in found:
         one.siblings = groups.get(one.parent_id, [])
         one.generation = runs.get(one.id)
@@ -90,11 +89,7 @@ def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
 def branch(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     """Messages from the root to ``message_id`` without siblings and runs; empty if there is no such message."""
     order = path_ids(connection, message_id)
-    # Sorting the whole rows would copy every text once more.
-    rows = connection.execute(
-        _PATH + f"SELECT {MESSAGE_COLUMNS} FROM path JOIN messages m ON m.id = path.id", {"id": message_id}
-    )
-    found = {row["id"]: Message.from_row(row) for row in rows}
+    found = {row["id"]: Message.from_row(row) for row in _of_each(connection, _MESSAGES, order)}
     return [found[one] for one in order]
 
 
@@ -102,6 +97,13 @@ def path_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
     """Ids from the root to ``message_id``; empty if there is no such message."""
     rows = connection.execute(_PATH + "SELECT id FROM path ORDER BY depth DESC", {"id": message_id})
     return [row[0] for row in rows]
+
+
+def _of_each(connection: sqlite3.Connection, query: str, ids: list[str], *before: str) -> Iterator[sqlite3.Row]:
+    """Rows of all ``ids``, some hundred at once: walking the path in each query would cost more than the query."""
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        yield from connection.execute(query.replace("(?)", f"({', '.join('?' * len(some))})"), [*before, *some])
 
 
 def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> list[tuple[str, bytes | None]]:

@@ -13,6 +13,7 @@ from .quality_command import quality
 from .regress_command import regress
 from .scheduling_command import scheduling
 from .serve_command import serve
+from .sessions_bench_command import sessions
 
 bench_cli = typer.Typer(help="Measure this installation.", rich_markup_mode=None)
 for _name, _command in {
@@ -30,5 +31,6 @@ for _name, _command in {
     "regress": regress,
     "quality": quality,
     "scheduling": scheduling,
+    "sessions": sessions,
 }.items():
     bench_cli.command(_name)(_command)

@@ -14,12 +14,13 @@ _COMMON = (
     "college interest death course someone experience behind yellow green small large early young public low able "
     "human local sure whole free better true full special easy clear recent certain personal open red difficult long"
 )
-_WORDS = _COMMON.split()
+COMMON = _COMMON.split()
+"""Short words that most vocabularies have as one token."""
 
 
 def sentence_text(random: Random, num_words: int) -> str:
     """``num_words`` words, at least one, a full stop after every twelve or so."""
     words: list[str] = []
     for place in range(max(1, num_words)):
-        words.append(random.choice(_WORDS) + ("." if place % 13 == 12 else ""))
+        words.append(random.choice(COMMON) + ("." if place % 13 == 12 else ""))
     return " ".join(words)

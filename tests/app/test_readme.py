@@ -51,7 +51,7 @@ def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_
     assert set(commands["models"].commands) == {"list", "pull", "rm"}
     assert set(commands["config"].commands) == {"path", "show", "diff"}
     assert "`pagedchat chat` and `pagedchat sessions …`" in README
-    for name in ("decode", "prefill", "chat", "branch", "serve", "regress", "quality", "scheduling"):
+    for name in ("decode", "prefill", "chat", "branch", "serve", "regress", "quality", "scheduling", "sessions"):
         assert name in commands["bench"].commands and f"`pagedchat bench {name}`" in README
     assert set(commands["alerts"].commands) == {"list", "render"}
     assert "`pagedchat alerts list | render`" in README
