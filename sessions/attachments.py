@@ -90,7 +90,7 @@ class Attachments:
             if not self._files.has(sha256):  # a purge has removed it since
                 self._files.keep(data)
             found = Attachment(
-                new_id(), session_id, None, name, _media_type(name, media_type), len(data), sha256, now(), None
+                new_id(), session_id, None, name, media_type_of(name, media_type), len(data), sha256, now(), None
             )
             values = [getattr(found, one.name) for one in fields(Attachment)]
             connection.execute(f"INSERT INTO attachments ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values)
@@ -179,7 +179,8 @@ def clean_name(name: str) -> str:
     return line or "file"
 
 
-def _media_type(name: str, told: str) -> str:
+def media_type_of(name: str, told: str) -> str:
+    """The media type that a browser or another program tells; else what the name says."""
     told = told.split(";")[0].strip().lower()
     if _MEDIA_TYPE.fullmatch(told):
         return told

@@ -5,31 +5,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .. import turns
 from ..connection import Connection
 from ..rows import GENERATION_COLUMNS, Generation, Session
 from ..titles import UNTITLED
+from .files import FileFolder
 from .ours import FORMAT
 from .report import ImportedChat, Report
-from .tree import Attached, ChatTree, Draft, Node, NodeTokens, Preset
+from .tree import Attached, ChatTree, Draft, Node, NodeTokens, Preset, content_name
 from .writing import NODE_FIELDS, PRESET_FIELDS, Writing
 
 if TYPE_CHECKING:
     from .reading import Reading
-
-
-class Files(Protocol):
-    """Where the bytes of attachments are."""
-
-    def read(self, sha256: str) -> bytes | None:
-        """The content; None if it is gone."""
-        ...
-
-    def keep(self, data: bytes) -> str:
-        """Store content and return its hash."""
-        ...
 
 
 class ExchangeStore:
@@ -39,7 +28,7 @@ class ExchangeStore:
         self,
         writer: Connection,
         reader: Connection,
-        files: Files,
+        files: FileFolder,
         index: Callable[[sqlite3.Connection, list[str]], None] | None = None,
     ) -> None:
         """
@@ -76,10 +65,11 @@ class ExchangeStore:
         hashes = {id(one): self._files.keep(data) for one, data in _contents(reading)}
         with self._writer.transaction(durable=True) as connection:
             connection.execute("PRAGMA defer_foreign_keys = ON")
-            writing = Writing(connection, report, hashes)
+            writing = Writing(connection, report, self._files, hashes)
             chosen = []
             known = _known(connection)
             for tree, repairs in reading.trees:
+                tree.id = tree.id or content_name(tree)
                 seen = (tree.origin, tree.id) in known
                 if seen and skip_seen:
                     report.skip(tree.title or UNTITLED, "It had been imported before.")
@@ -121,7 +111,7 @@ def _source(text: str | None) -> dict[str, Any] | None:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def _read(connection: sqlite3.Connection, session_id: str, files: Files) -> ChatTree:
+def _read(connection: sqlite3.Connection, session_id: str, files: FileFolder) -> ChatTree:
     session = turns.any_session(connection, session_id)
     tree = ChatTree(
         session.id,
@@ -156,7 +146,7 @@ def _read(connection: sqlite3.Connection, session_id: str, files: Files) -> Chat
     return tree
 
 
-def _add_parts(connection: sqlite3.Connection, tree: ChatTree, files: Files) -> None:
+def _add_parts(connection: sqlite3.Connection, tree: ChatTree, files: FileFolder) -> None:
     """Runs, token ids and attachments."""
     nodes = tree.by_id()
     of_session = "JOIN messages m ON m.id = x.message_id WHERE m.session_id = ?"

@@ -58,7 +58,6 @@ class ImportedChat:
     """A chat that is now in the database.
 
     Attributes:
-        place: the number of its entry in the file, from 1.
         seen_before: the same chat had been imported already, or is the one that was exported.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -155,6 +156,14 @@ class ChatTree:
         """Visible messages without a visible one under them, in the order they were made."""
         parents = {one.parent_id for one in self.nodes if one.visible}
         return [one for one in self.nodes if one.visible and one.id not in parents]
+
+
+def content_name(tree: ChatTree) -> str:
+    """A name for a chat that has none where it comes from: the same for the same messages."""
+    digest = hashlib.sha256((tree.system_prompt or "").encode())
+    for one in tree.nodes:
+        digest.update(f"\0{one.role}\0{one.content}".encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def tree_order(nodes: list[Node], children: dict[str, list[str]] | None = None) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
+from ..attachments import clean_name, media_type_of
 from ..ids import new_id, now
 from ..rows import GENERATION_FIELDS
 from ..titles import title_from
+from .files import FileFolder
 from .report import Report
 from .tree import Attached, ChatTree, Draft, Node, Preset
 
@@ -44,8 +46,10 @@ class Writing:
         hashes: ``id()`` of an attachment -> the hash under which its content is kept.
     """
 
-    def __init__(self, connection: sqlite3.Connection, report: Report, hashes: dict[int, str]) -> None:
-        self._connection, self._report, self._hashes = connection, report, hashes
+    def __init__(
+        self, connection: sqlite3.Connection, report: Report, files: FileFolder, hashes: dict[int, str]
+    ) -> None:
+        self._connection, self._report, self._files, self._hashes = connection, report, files, hashes
         rows = connection.execute("SELECT name, id FROM folders WHERE deleted_at IS NULL")
         self._folders: dict[str, str] = {name.casefold(): folder_id for name, folder_id in rows}
         self._presets: dict[str, str] = {}
@@ -127,16 +131,19 @@ class Writing:
         for one in attached:
             if one.data is None:
                 continue
+            name, sha256 = clean_name(one.name), self._hashes[id(one)]
+            if not self._files.has(sha256):  # a purge has removed it since
+                self._files.keep(one.data)
             self._put(
                 "attachments",
                 {
                     "id": new_id(),
                     "session_id": session_id,
                     "message_id": message_id,
-                    "name": one.name,
-                    "media_type": one.media_type,
+                    "name": name,
+                    "media_type": media_type_of(name, one.media_type),
                     "size": len(one.data),
-                    "sha256": self._hashes[id(one)],
+                    "sha256": sha256,
                     "created_at": one.created_at or self._now,
                     "deleted_at": one.deleted_at,
                 },
