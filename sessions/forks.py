@@ -73,10 +73,9 @@ def fork(connection: sqlite3.Connection, message_id: str, mode: ForkMode) -> str
         "SELECT ?, fingerprint, token_ids FROM system_tokens WHERE session_id = ?",
         [session_id, source.id],
     )
-    head = tree.last_leaf(connection, target) if mode == "tree" else target.id
-    if head not in copies:  # a reply that has no text yet
-        head = target.parent_id if head == target.id else _above(connection, head)
-    turns.move_head(connection, session_id, copies.get(head or ""))
+    shown = copies.get(target.id) or copies.get(target.parent_id or "")  # a reply without any text yet was not copied
+    if shown is not None:
+        turns.move_head(connection, session_id, tree.last_leaf(connection, turns.message(connection, shown)))
     search_index.add_sessions(connection, [session_id])
     return session_id
 
@@ -157,8 +156,3 @@ def _copy_files(connection: sqlite3.Connection, old: str, new: str, copies: dict
             if row[1] in copies
         ],
     )
-
-
-def _above(connection: sqlite3.Connection, message_id: str) -> str | None:
-    row = connection.execute("SELECT parent_id FROM messages WHERE id = ?", [message_id]).fetchone()
-    return row[0] if row else None

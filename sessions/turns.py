@@ -251,8 +251,9 @@ def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, err
     if head_id != reply_id:
         return None
     back = reply.replaces_id or reply.parent_id
-    if back is not None and not tree.is_visible(connection, back):
-        back = tree.nearest(connection, reply)
+    place = tree.message(connection, back) if back is not None and tree.is_visible(connection, back) else None
+    # What it replaced may have been answered meanwhile: the head is always the last message of its branch.
+    back = tree.nearest(connection, reply) if place is None else tree.last_leaf(connection, place)
     if back is not None:
         move_head(connection, reply.session_id, back)
     return back
