@@ -23,11 +23,14 @@ LONGEST_PIN_NAME = 100
 BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
 
 
-def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
+def kv_router(
+    client: EngineClient, branch_tokens: BranchTokens, salt: Callable[[str], str] = lambda session: ""
+) -> APIRouter:
     """The routes under ``/api/kv``.
 
     Args:
         branch_tokens: ids of a session's branch, up to a message or, for None, of the branch that is shown.
+        salt: what a session's requests share blocks under.
     """
     router = APIRouter(prefix="/api/kv", route_class=ApiRoute)
 
@@ -41,7 +44,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens) -> APIRouter:
         info = ready_info(client)
         ids = await _branch_ids(branch_tokens, session, message)
         answer = {"session": session, "message": message or None, "block_size": info["block_size"]}
-        rows = [_branch_row(row, ids, info["block_size"]) for row in await client.branch(ids)]
+        rows = [_branch_row(row, ids, info["block_size"]) for row in await client.branch(ids, salt(session))]
         return json_response({**answer, "num_tokens": len(ids), "blocks": rows})
 
     @router.post("/probe")

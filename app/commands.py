@@ -113,6 +113,10 @@ def serve(
         float | None,
         typer.Option(help="Seconds without progress until the engine starts anew; 0: never.  [default: 60]"),
     ] = None,
+    titles: Annotated[
+        str | None,
+        typer.Option(help="Who names a chat: words (its first ones) or model (afterwards).  [default: words]"),
+    ] = None,
 ) -> None:
     """Serve the page and the API on this computer (the default command)."""
     flags = dict(locals())

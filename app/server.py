@@ -186,7 +186,7 @@ class Server:
         self.url = ports.page_url(settings.host, settings.port)
         logs = folders.logs / "engine.log" if can_write(folders.logs) else Path(os.devnull)
         self.client = EngineClient(log_path=logs)
-        self.service = ChatService(store, self.client)
+        self.service = ChatService(store, self.client, titles=settings.titles)
         trouble = model if isinstance(model, ModelFileError) else None
         target = Target(settings, None if isinstance(model, ModelFileError) else model)
         self.recovery = Recovery(self.client, configuration, models, target, self._start_again)

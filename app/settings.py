@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -77,7 +77,8 @@ class Settings(BaseModel):
     """What ``pagedchat serve`` runs with. Field names are the flags' names, and the keys of config.toml.
 
     Engine fields mean what they mean in ``EngineConfig``. ``port`` is None when the user named none. Thresholds of
-    alerts (``alert_...``, see `watch.rules`) have no flags.
+    alerts (``alert_...``, see `watch.rules`) have no flags. ``titles`` says who names a chat: its first words, or the
+    model after its first reply.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -105,6 +106,8 @@ class Settings(BaseModel):
     deterministic: bool = False
     context_policy: str = "trim"
     hang_timeout_s: float = 60.0
+
+    titles: Literal["words", "model"] = "words"
 
     alert_kv_usage: Annotated[float, Field(gt=0, lt=1)] = 0.9
     alert_waiting_growth: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0

@@ -50,7 +50,7 @@ def create_app(
     app.include_router(health_router(client, settings, recovery))
     app.include_router(metrics_router(client))
     app.include_router(v1_router(client))
-    app.include_router(kv_router(client, service.branch_tokens))
+    app.include_router(kv_router(client, service.branch_tokens, service.salt))
     app.include_router(exchange_router(service.library))
     app.include_router(chat_router(service, client))
     if recovery is not None:

@@ -19,13 +19,14 @@ from .errors import SessionError, StoreError
 from .forks import ForkMode
 from .ids import now
 from .library_service import LibraryService
-from .prompt_room import check_room
-from .prompts import check_continuable, prompt_messages, sent_messages
+from .prompt_service import PromptService
+from .prompts import check_continuable
 from .reply_job import ReplyJob, TextPart
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .service_core import ServiceCore
 from .store import SessionStore
-from .views import View, effective_params
+from .title_job import TitleJobs, TitleSource
+from .views import View
 
 _CLOSE_WAIT_S = 1.0
 _READS = 5
@@ -38,11 +39,12 @@ class ChatService:
     Every method that changes something returns once it is on disk. User errors are PagedChatError.
     """
 
-    def __init__(self, store: SessionStore, engine: Any) -> None:
+    def __init__(self, store: SessionStore, engine: Any, titles: TitleSource = "words") -> None:
         """Take over ``store`` and close what an earlier process left running.
 
         Args:
             engine: an ``EngineClient`` or what behaves like one.
+            titles: "model" has the model name a chat after its first reply.
 
         Raises:
             StoreError: the database cannot be written.
@@ -50,6 +52,8 @@ class ChatService:
         self.core = ServiceCore(store, engine)
         self.library = LibraryService(self.core)
         self._branches = BranchService(self.core)
+        self._prompts = PromptService(self.core)
+        self._titles = TitleJobs(self.core, titles == "model")
         store.interrupt_running()
         with contextlib.suppress(StoreError):  # files are not worth a failed start
             store.attachments.sweep()
@@ -73,6 +77,7 @@ class ChatService:
         if self.core.closing:
             return
         self.core.closing = True
+        self._titles.close()
         if (
             self.core.tasks
         ):  # what was asked before is done first; a reply that it begins is interrupted with the others
@@ -83,8 +88,8 @@ class ChatService:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     async def list_sessions(self) -> list[View]:
-        """All chats that are not deleted: pinned ones first, then the latest."""
-        return [self.core.session_view(one) for one in await self.core.read(self.store.sessions)]
+        """All chats that are not deleted: temporary ones, pinned ones, then the latest."""
+        return [self.core.session_view(one) for one in await self.core.sessions()]
 
     async def last_session(self) -> View | None:
         """The chat to open when none is named: the one shown last, else the latest."""
@@ -98,14 +103,22 @@ class ChatService:
         *,
         preset_id: str | None = None,
         folder_id: str | None = None,
+        temporary: bool = False,
     ) -> View:
-        """A new chat; ``system_prompt`` None is the preset's or the template's own, "" an empty turn."""
+        """A new chat; ``system_prompt`` None is the preset's or the template's own, "" an empty turn.
+
+        A temporary one is on no disk, shares no cached blocks with other chats, and ends with the server or before.
+        """
         prompt = None if system_prompt is None else clean_text(system_prompt)
-        if prompt is None and preset_id is not None:
-            prompt = (await self.core.read(self.store.presets.preset, preset_id)).system_turn
-        await self._check_system_prompt(prompt)
+        preset = None if preset_id is None else await self.core.read(self.store.presets.preset, preset_id)
+        if prompt is None and preset is not None:
+            prompt = preset.system_turn
+        await self._prompts.check_system_prompt(prompt)
         model, own = self.engine.status.info.get("model"), clean_params({}, params or {})
-        made = await self.core.write(self.store.create_session, prompt, own, model, preset_id, folder_id)
+        if temporary and folder_id is not None:
+            raise SessionError("A temporary chat can be in no folder; make a chat that is kept.")
+        store = self.core.temporary if temporary else self.store
+        made = await self.core.write(store.create_session, prompt, own, model, preset_id, folder_id, preset)
         return self.core.tell_session(made)
 
     async def rename(self, session_id: str, title: str, version: int | None = None) -> View:
@@ -113,10 +126,28 @@ class ChatService:
         return await self.core.change(session_id, version, title=clean_title(title), title_by="user")
 
     async def delete(self, session_id: str, version: int | None = None) -> View:
-        """Put a chat in the trash, after stopping its replies; the engine forgets what only it has computed."""
-        await self.core.stop_all(job.message.id for job in self.core.running(session_id))
+        """Put a chat in the trash, after stopping its replies; the engine forgets what only it has computed.
+
+        A temporary chat does not go into the trash: see ``end_temporary``.
+        """
+        if self.core.is_temporary(session_id):
+            return await self.end_temporary(session_id)
+        await self._quiet(session_id)
         view = await self.core.change(session_id, version, deleted_at=now())
         await self.core.cache.forget([session_id])
+        return view
+
+    async def end_temporary(self, session_id: str) -> View:
+        """Forget a temporary chat for good, after stopping its replies: its view as it was.
+
+        Raises:
+            SessionError: there is no such temporary chat.
+        """
+        if not self.core.is_temporary(session_id):
+            raise SessionError("This chat is not a temporary one, or it has ended.")
+        await self._quiet(session_id)
+        view = await self.core.change(session_id, deleted_at=now())
+        await self.library.purge([session_id])
         return view
 
     async def undelete(self, session_id: str, version: int | None = None) -> View:
@@ -136,7 +167,7 @@ class ChatService:
         changes: dict[str, Any] = {}
         if system_prompt is not UNSET:
             changes["system_prompt"] = None if system_prompt is None else clean_text(system_prompt)
-            await self._check_system_prompt(changes["system_prompt"])
+            await self._prompts.check_system_prompt(changes["system_prompt"])
         if params is not UNSET:
             changes["params"] = partial(clean_params, changes=params or {})
         if not changes:
@@ -215,45 +246,22 @@ class ChatService:
         return await self._branches.compare(message_a, message_b)
 
     async def branch_tokens(self, session_id: str, message_id: str | None = None) -> list[int]:
-        """Token ids of a branch (the shown one when ``message_id`` is None) as the engine's cache may hold them."""
-        last_id = message_id or (await self.core.session(session_id)).head_id
-        job = self.core.jobs.get(last_id or "")
-        if job is not None and job.prompt_tokens and job.message.session_id == session_id:
-            return job.prompt_tokens + job.reply_tokens
-        if last_id is not None and self.engine.status.state == "ready":
-            path = await self.prompt_path(last_id)
-            sent = sent_messages(path)
-            if sent is not None:
-                return await self._built(sent, path.session.prompt_date)
-        return await self.core.read(self.store.branch_tokens, session_id, last_id, self.fingerprint())
-
-    async def _built(self, messages: list[dict[str, Any]], begun_at: str) -> list[int]:
-        """Token ids of a part of a branch; where its beginning was left out, only the prompt builder can tell them."""
-        ends_in_reply = messages[-1]["role"] == "assistant"
-        built = await self.engine.build_prompt(messages, not ends_in_reply, begun_at)
-        return built.prompt_token_ids[: len(built.prompt_token_ids) - len(built.generation_ids)]
+        """See ``PromptService.branch_tokens``."""
+        return await self._prompts.branch_tokens(session_id, message_id)
 
     async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
-        """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``."""
-        text = clean_text(text)
-        messages, own, begun_at = [], {}, None
-        if session_id is not None:
-            path = await self.core.read(self.store.question_path, session_id, parent_id, self.fingerprint())
-            messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.prompt_date
-        params = effective_params(own, self.engine.status.info.get("sampling_defaults") or {})
-        messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
-        return {"messages": messages, "begun_at": begun_at, "trim": True, "max_tokens": params["max_tokens"]}
+        """See ``PromptService.question``."""
+        return await self._prompts.question(session_id, parent_id, text)
 
     # -- what reply jobs ask for ------------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """Names the model whose token ids are stored and sent now; empty while none is loaded."""
-        info = self.engine.status.info
-        return str(info.get("fingerprint") or info.get("model") or "")
+        """See ``ServiceCore.fingerprint``."""
+        return self.core.fingerprint()
 
     async def prompt_path(self, message_id: str) -> PromptPath:
         """See ``SessionStore.prompt_path``."""
-        return await self.core.read(self.store.prompt_path, message_id, self.fingerprint())
+        return await self.core.prompt_path(message_id)
 
     async def save_partial(
         self,
@@ -302,24 +310,22 @@ class ChatService:
     def finished(self, job: ReplyJob, head_id: str | None) -> None:
         """Let go of a reply that has ended."""
         self.core.jobs.pop(job.message.id, None)
+        self._titles.after(job.message)
         self.core.tell_message(job.seen())
         if head_id is not None:
             self.core.tell_head(job.message.session_id, head_id)
         self.core.background(self.core.retell_session(job.message.session_id))
 
+    def salt(self, session_id: str) -> str:
+        """See ``ServiceCore.salt``."""
+        return self.core.salt(session_id)
+
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _check_room(self, session_id: str | None, parent_id: str | None, text: str) -> None:
-        if self.engine.status.state != "ready":
-            return
-        question = await self.question(session_id, parent_id, text)
-        await check_room(self.engine, question["messages"], question["max_tokens"])
-
-    async def _check_system_prompt(self, text: str | None) -> None:
-        """Say at once that a system prompt leaves no room for any message."""
-        if text and self.engine.status.state == "ready":
-            messages = [{"role": "system", "content": text}, {"role": "user", "content": ""}]
-            await check_room(self.engine, messages)
+    async def _quiet(self, session_id: str) -> None:
+        """Nothing of a chat runs any more."""
+        self._titles.cancel(session_id)
+        await self.core.stop_all(job.message.id for job in self.core.running(session_id))
 
     async def _send(
         self, session_id: str | None, parent_id: str | None, text: str, attachment_ids: Sequence[str]
@@ -327,7 +333,7 @@ class ChatService:
         above = self.core.jobs.get(parent_id or "")
         if above is not None and above.generated.is_set() and above.trouble is not None:
             raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
-        await self._check_room(session_id, parent_id, text)
+        await self._prompts.check_room(session_id, parent_id, text)
         place = session_id or UNBEGUN
         if session_id is None:
             session_id = (await self.create_session())["id"]
@@ -353,7 +359,7 @@ class ChatService:
     async def _edit(self, message_id: str, text: str) -> View:
         old = await self.core.read(self.store.message, message_id)
         if old.role == "user" and old.deleted_at is None:
-            await self._check_room(old.session_id, old.parent_id, text)
+            await self._prompts.check_room(old.session_id, old.parent_id, text)
         session, edited, reply, draft = await self.core.write(self.store.add_edit, message_id, text)
         self.core.tell_draft(draft)
         view = self.core.tell_message(edited)
@@ -364,6 +370,7 @@ class ChatService:
         return {"message": view, "user": None, "reply": None}
 
     def _start(self, session: Session, reply: Message) -> View:
+        self._titles.cancel(session.id)
         job = ReplyJob(self, reply)
         self.core.jobs[reply.id] = job
         view = self.core.tell_message(reply)

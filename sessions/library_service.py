@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from .attachments import Attachment
 from .checks import clean_text, clean_title
+from .errors import SessionError
 from .exchange.exchange_service import export_chats, import_chats
 from .service_core import ServiceCore
 from .views import View, deleted_branch_view, found_view, preset_view
@@ -159,6 +160,9 @@ class LibraryService:
         self, ids: Iterable[str] | None, format_name: str, *, branches: bool = True
     ) -> tuple[str, str, bytes]:
         """(file name, media type, content) of chats, all that are not in the trash for None. See ``export_chats``."""
+        ids = None if ids is None else list(ids)
+        if any(self._core.is_temporary(one) for one in ids or ()):
+            raise SessionError("A temporary chat is written to no file, so it cannot be exported.")
         file = await export_chats(self._core, ids, format_name, branches)
         return file.name, file.media_type, file.data
 

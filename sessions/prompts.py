@@ -65,11 +65,12 @@ class Prompt:
             self.generation.left_out_tokens = started.left_out_tokens
 
 
-def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerprint: str) -> Prompt:
+def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerprint: str, salt: str = "") -> Prompt:
     """The request for ``reply``.
 
     Args:
         path: the branch up to its question, or up to the reply itself when it is continued.
+        salt: only chats of the same salt share cached blocks.
 
     Raises:
         RequestError: a sampling value without meaning.
@@ -93,6 +94,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         begun_at=path.session.prompt_date,
         trim=True,
         labels={"session": reply.session_id, "message": reply.id},
+        salt=salt,
         lane=reply.session_id,
     )
     generation = Generation(

@@ -1,5 +1,6 @@
 """What the services over chats share: the store's two threads, the running replies, and the followers.
 
+Temporary chats live in a second store, in memory: a call goes to the store that has the chat or message it names first.
 Blocking SQL goes through two threads, one that writes and one that reads, so that neither a locked database nor a long
 list holds the event loop. Events carry views (see ``views``).
 """
@@ -20,7 +21,7 @@ from .drafts import Draft
 from .errors import SessionError
 from .events import Followers
 from .reply_job import ReplyJob
-from .rows import Message, Session
+from .rows import Message, PromptPath, Session
 from .store import SessionStore
 from .views import View, message_view, session_view
 
@@ -50,6 +51,7 @@ class ServiceCore:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.changes = 0
         self.closing = self._closed = False
+        self._in_memory: SessionStore | None = None
         self._writing = ThreadPoolExecutor(1, "chat-writer")
         self._reading = ThreadPoolExecutor(1, "chat-reader")
 
@@ -60,6 +62,30 @@ class ServiceCore:
         self._reading.shutdown(wait=False)
         self._writing.shutdown(wait=False)
         await asyncio.to_thread(self.store.close)
+        if self._in_memory is not None:
+            self._in_memory.close()
+
+    # -- temporary chats --------------------------------------------------------------------------------------------
+
+    @property
+    def temporary(self) -> SessionStore:
+        """The store of temporary chats."""
+        if self._in_memory is None:
+            self._in_memory = SessionStore.temporary()
+        return self._in_memory
+
+    def is_temporary(self, thing_id: str | None) -> bool:
+        """Whether a chat or message is, or belongs to, a temporary chat."""
+        return self._in_memory is not None and bool(thing_id) and self._in_memory.has(str(thing_id))
+
+    def salt(self, session_id: str) -> str:
+        """What requests of a chat share blocks under: a temporary one shares them with no other chat."""
+        return f"temporary:{session_id}" if self.is_temporary(session_id) else ""
+
+    async def sessions(self) -> list[Session]:
+        """Temporary chats, then all others that are not deleted; see ``SessionStore.sessions``."""
+        kept = await self.read(self.store.sessions)
+        return kept if self._in_memory is None else [*await self.read(self._in_memory.sessions), *kept]
 
     # -- store and tasks --------------------------------------------------------------------------------------------
 
@@ -81,6 +107,17 @@ class ServiceCore:
     def background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do ``work`` while nobody waits for it; what fails is logged."""
         self._keep(work).add_done_callback(_log_failure)
+
+    # -- prompts ----------------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """Names the model whose token ids are stored and sent now; empty while none is loaded."""
+        info = self.engine.status.info
+        return str(info.get("fingerprint") or info.get("model") or "")
+
+    async def prompt_path(self, message_id: str) -> PromptPath:
+        """See ``SessionStore.prompt_path``; with the ids of the model that is loaded."""
+        return await self.read(self.store.prompt_path, message_id, self.fingerprint())
 
     # -- sessions and news ------------------------------------------------------------------------------------------
 
@@ -117,7 +154,8 @@ class ServiceCore:
     def session_view(self, session: Session) -> View:
         """A session as pages see it."""
         defaults = self.engine.status.info.get("sampling_defaults") or {}
-        return session_view(session, defaults, running=bool(self.running(session.id)))
+        running, temporary = bool(self.running(session.id)), self.is_temporary(session.id)
+        return session_view(session, defaults, running=running, temporary=temporary)
 
     def tell(self, event: View) -> None:
         """Tell the followers."""
@@ -157,12 +195,30 @@ class ServiceCore:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _changed(self, session_id: str, version: int | None, changes: dict[str, Any]) -> Session:
-        return self.store.change_session(session_id, version, **changes)
+        store = self.temporary if self.is_temporary(session_id) else self.store
+        return store.change_session(session_id, version, **changes)
 
     async def _in(self, pool: ThreadPoolExecutor, call: Callable[..., _T], *arguments: Any) -> _T:
         if self._closed:
             raise SessionError(_CLOSING)
+        if arguments and self._in_memory is not None:
+            call = self._placed(call, arguments[0], self._in_memory)
         return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)
+
+    def _placed(self, call: Callable[..., _T], names: Any, memory: SessionStore) -> Callable[..., _T]:
+        """The same call to the store in memory, if the chat or message (or the first of several) is there.
+
+        Args:
+            call: of the store on disk, or of one of its parts; any other is as it is.
+        """
+        first = next(iter(names), None) if isinstance(names, list) else names
+        owner = getattr(call, "__self__", None)
+        if owner is None or not isinstance(first, str) or not self.is_temporary(first):
+            return call
+        if owner is self.store:
+            return getattr(memory, call.__name__)
+        part = next((name for name, one in vars(self.store).items() if one is owner), None)
+        return call if part is None else getattr(getattr(memory, part), call.__name__)
 
     def _keep(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         task = asyncio.get_running_loop().create_task(work)

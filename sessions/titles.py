@@ -1,11 +1,17 @@
-"""A chat's name from the first words of its first message, without asking a model."""
+"""A chat's name: from the first words of its first message, or from what a model answered."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+from ..engine.reasoning import CLOSE, OPEN
 
 UNTITLED = "New chat"
 _LIMIT = 48
+_MARKUP = "#*_`> \t-"
+_QUOTES = "\"'“”„‟‘’‚«»‹›「」『』`*_ "
+_PREFIX = re.compile(r"(chat |conversation )?title\s*[:：]\s*", re.IGNORECASE)
 _JOINERS = ("\u200d", "\ufe0e", "\ufe0f")
 
 
@@ -21,6 +27,23 @@ def title_from(text: str) -> str:
     while len(cut) > 1 and (_continues(following) or cut[-1] == "\u200d"):
         following, cut = cut[-1], cut[:-1]
     return cut.rstrip(" ,;:.-") + "…"
+
+
+def title_of_answer(answer: str) -> str | None:
+    """The title in a model's answer: its first line without markup, quotation marks and "Title:"; None if it is none.
+
+    A line with a tag of thinking in it is no title.
+    """
+    line = next((one for one in answer.splitlines() if one.strip(_MARKUP)), "")
+    if OPEN in line or CLOSE in line:
+        return None
+    before = None
+    while line != before:
+        before = line
+        line = _PREFIX.sub("", line.strip(_MARKUP), count=1) if _PREFIX.match(line.strip(_MARKUP)) else line
+        line = line.strip(_QUOTES).lstrip(_MARKUP)
+    line = line.removesuffix(".").strip(_QUOTES)
+    return title_from(line) if any(one.isalnum() for one in line) else None
 
 
 def _continues(character: str) -> bool:

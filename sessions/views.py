@@ -64,8 +64,9 @@ def effective_params(overrides: dict[str, Any], model_defaults: dict[str, Any]) 
     return {"max_tokens": REPLY_LIMIT, **(known or FALLBACK_SAMPLING), **overrides}
 
 
-def session_view(session: Session, model_defaults: dict[str, Any], *, running: bool) -> View:
-    """A session: ``params`` as they act, ``own_params`` those chosen for it, ``running`` while a reply is written."""
+def session_view(session: Session, model_defaults: dict[str, Any], *, running: bool, temporary: bool = False) -> View:
+    """A session: ``params`` as they act, ``own_params`` those chosen for it, ``running`` while a reply is written,
+    ``temporary`` if it is on no disk and ends with the server."""
     return {
         "id": session.id,
         "title": session.title or UNTITLED,
@@ -84,6 +85,7 @@ def session_view(session: Session, model_defaults: dict[str, Any], *, running: b
         "forked_from": session.forked_from,
         "version": session.version,
         "running": running,
+        "temporary": temporary,
     }
 
 

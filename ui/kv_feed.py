@@ -73,7 +73,8 @@ class KvFeed:
         Raises:
             PagedChatError: the engine is not there, or the session is gone.
         """
-        rows = await self._client.branch(await self._service.branch_tokens(session_id))
+        ids = await self._service.branch_tokens(session_id)
+        rows = await self._client.branch(ids, self._service.salt(session_id))
         info = self._client.status.info
         return {
             "session": session_id,
