@@ -47,7 +47,7 @@ async def hello(connection: Connection, frame: View) -> View:
     return {
         "version": __version__,
         "sessions": sessions,
-        "folders": await hub.service.library.folders() if hasattr(hub.service.library, "folders") else [],
+        "folders": await hub.service.library.folders(),
         "status": status_view(hub),
         "alerts": alerts_view(hub),
         "session": wanted if wanted in known else None,
@@ -64,8 +64,7 @@ pass_on("stop", "stop", "message")
 @call
 async def open_(connection: Connection, frame: View) -> View:
     """Show a chat (null: none yet), at a message if one is named."""
-    library = connection.hub.service.library
-    draft = await library.draft(frame["session"]) if hasattr(library, "draft") else None
+    draft = await connection.hub.service.library.draft(frame["session"] or "")
     if frame["session"] is None:
         connection.leave_session()
         return {"draft": draft}

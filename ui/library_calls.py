@@ -88,10 +88,8 @@ async def search(connection: Connection, frame: View) -> View:
 @call
 async def draft(connection: Connection, frame: View) -> View:
     """Keep what is typed in a chat; null is the chat that has not begun."""
-    save = getattr(connection.hub.service.library, "save_draft", None)
-    if save is None:
-        return {"version": 0}
-    return await save(frame["session"], frame["text"], frame.get("parent"), None, frame.get("version"))
+    save = connection.hub.service.library.save_draft
+    return await save(frame["session"] or "", frame["text"], frame.get("parent"), None, frame.get("version"))
 
 
 def _flag(frame: View) -> bool:

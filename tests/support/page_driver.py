@@ -31,6 +31,11 @@ class PageDriver:
         self.page.wait_for_function("window.pagedchat?.page?.entered")
         return self
 
+    def front(self) -> PageDriver:
+        """Show this page before the others: a hidden one draws once a second at most."""
+        self.page.bring_to_front()
+        return self
+
     def test_id(self, name: str) -> Locator:
         return self.page.get_by_test_id(name)
 

@@ -9,7 +9,7 @@ const NAMES = { user: "You", assistant: "Reply", system: "System", tool: "Tool" 
 /** `ask(a, b)` fetches {common, a, b}; `ids` are the versions that can be chosen, `first` and `second` those at first. */
 export function showCompare(ids, first, second, ask) {
   return showDialog("Compare", () => {
-    const place = h("div.compare", { "aria-live": "polite" });
+    const place = h("div.compare");
     const choose = async () => {
       const [a, b] = [left.value, right.value];
       place.replaceChildren(h("p.none", {}, "…"));
@@ -37,16 +37,25 @@ function chooser(label, ids, chosen, changed) {
 function columns({ a, b }, leftId, rightId, ids) {
   const rows = Math.max(a.length, b.length);
   const [left, right] = [[], []];
+  let same = true;
   for (let at = 0; at < rows; at++) {
     const [wordsLeft, wordsRight] = differingWords(a[at]?.content ?? "", b[at]?.content ?? "");
+    same &&= [...wordsLeft, ...wordsRight].every(([, differs]) => !differs);
     if (a[at]) left.push(piece(a[at], wordsLeft));
     if (b[at]) right.push(piece(b[at], wordsRight));
   }
   const column = (id, pieces) => h("section", { tabIndex: 0, "aria-label": `Version ${ids.indexOf(id) + 1}` }, ...pieces);
-  return [column(leftId, left), column(rightId, right)];
+  const words = same ? "Both say the same." : "Words that only one of them has are marked.";
+  return [h("p.hint", { role: "status" }, words), column(leftId, left), column(rightId, right)];
 }
 
 function piece(message, words) {
   return h("div.piece", {}, h("h3", {}, NAMES[message.role] ?? message.role),
-    h("p", {}, ...words.map(([text, differs]) => (differs ? h("mark", {}, text) : text))));
+    h("p", {}, ...words.flatMap(([text, differs]) => (differs ? marked(text) : [text]))));
+}
+
+/** Blanks before the first word stay unmarked. */
+function marked(text) {
+  const word = text.trimStart();
+  return [text.slice(0, text.length - word.length), h("mark", {}, word)];
 }

@@ -69,7 +69,7 @@ export class Composer {
   takeDraft(session, draft, fresh = false) {
     const here = (session ?? "") === (this.session ?? "");
     const keep = here && !fresh && document.activeElement === this.field;
-    if (this.drafts.take(session, draft, keep) && here) this.#showDraft();
+    if (draft && this.drafts.take(session, draft, keep) && here) this.#showDraft();
   }
 
   #offer(session, text) {
@@ -111,7 +111,7 @@ export class Composer {
     }
   }
 
-  /** The server has stored `text`: its draft goes, unless something else was typed since. */
+  /** The server has stored `text` and let go of its draft; so does this page, unless something else was typed since. */
   delivered(session, text) {
     if (this.drafts.text(session) === text) this.drafts.typed(session, "", 0);
     if (this.session === session && this.text === text) {

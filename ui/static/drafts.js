@@ -30,26 +30,24 @@ export class Drafts {
     this.timers.set(session, setTimeout(() => this.#save(session), wait));
   }
 
-  /** The server has this draft of a chat (null: none). With `keep` what is here stays, and the other text is offered.
-   * Returns whether the text here has become another one. */
-  take(session, there, keep) {
+  /** The server has this draft of a chat. With `keep` what is here stays, and the other text is offered; it goes to the
+   * server with the next key stroke. Returns whether the text here has become another one. */
+  take(session, { text, version }, keep) {
     const draft = this.#of(session);
-    const { text, version } = there ?? { text: "", version: 0 };
-    if (there && version <= draft.version) return false;
-    if (text === draft.text) {
-      Object.assign(draft, { version, dirty: false });
-      this.#store(session);
-      return false;
-    }
+    if (version <= draft.version) return false;
+    const known = draft.version;
     draft.version = version;
-    if (draft.dirty || (keep && draft.text)) {
-      if (!there || !text) return false;
-      this.offer(session, text);
-      return false;
+    if (draft.saving === text) return false; // what this page sends just now
+    if (text === draft.text || !(draft.dirty || (keep && draft.text))) {
+      const changed = text !== draft.text;
+      Object.assign(draft, { text, dirty: false });
+      this.#store(session);
+      return changed;
     }
-    Object.assign(draft, { text, dirty: false });
+    draft.dirty = true;
     this.#store(session);
-    return true;
+    if (text && known) this.offer(session, text);
+    return false;
   }
 
   /** Save what could not be saved before. */
@@ -66,17 +64,18 @@ export class Drafts {
   async #save(session) {
     const draft = this.#of(session);
     const { text, version } = draft;
-    if (!draft.dirty || text.length > LONGEST || draft.saving) return;
-    draft.saving = true;
+    clearTimeout(this.timers.get(session));
+    if (!draft.dirty || text.length > LONGEST || draft.saving !== null) return;
+    draft.saving = text;
     try {
       const saved = await this.saveThere(session, text, version);
       draft.version = Math.max(draft.version, saved?.version ?? 0);
       draft.dirty = draft.text !== text;
       this.#store(session);
     } catch { /* it stays here; the next key stroke or connection tries again */ } finally {
-      draft.saving = false;
+      draft.saving = null;
     }
-    if (draft.dirty && draft.text !== text) this.#save(session);
+    if (draft.dirty && draft.text !== text) this.#save(session); // typed meanwhile
   }
 
   #store(session, all = false) {
@@ -90,12 +89,12 @@ export class Drafts {
 }
 
 function read(session) {
-  const none = { text: "", version: 0, dirty: false };
+  const none = { text: "", version: 0, dirty: false, saving: null };
   try {
     const stored = localStorage.getItem(KEY + (session || "new"));
     if (stored === null) return none;
     const { text, version, dirty } = JSON.parse(stored);
-    return typeof text === "string" ? { text, version: Number(version) || 0, dirty: Boolean(dirty) } : none;
+    return typeof text === "string" ? { text, version: Number(version) || 0, dirty: Boolean(dirty), saving: null } : none;
   } catch {
     return none;
   }

@@ -101,7 +101,7 @@ class Page {
     socket.on("purged", ({ ids }) => { if (ids.includes(this.current)) this.notice.show("purged"); });
     socket.on("folders", ({ folders }) => this.sidebar.setFolders(folders));
     socket.on("branch", () => this.sidebar.trash.stale());
-    socket.on("draft", ({ session, draft }) => this.composer.takeDraft(session, draft));
+    socket.on("draft", ({ draft }) => this.composer.takeDraft(draft.session_id, draft));
     socket.on("path", (frame) => this.showPath(frame));
     socket.on("message", ({ session, message }) => {
       if (session === this.current) { this.chat.put(message); this.changed(); }

@@ -23,7 +23,7 @@ export class Search {
     });
     this.hint = h("div.filter-hint", { id: "pc-search-hint" }, "Narrow with ",
       ...FILTERS.map((name) => h("button", { type: "button", tabIndex: -1, onclick: () => this.#add(name) }, name)));
-    this.element = h("div.search", { role: "search" }, icon("search", 15), this.field, this.hint);
+    this.element = h("div.search", { role: "search", "data-active": "false" }, icon("search", 15), this.field, this.hint);
     this.ask = debounced(PAUSE_MS, () => this.#search());
   }
 
@@ -47,6 +47,7 @@ export class Search {
   }
 
   #typed() {
+    this.element.dataset.active = String(this.active);
     this.ask.cancel();
     this.turn = (this.turn ?? 0) + 1;
     if (!this.active) this.found = null;
@@ -91,7 +92,7 @@ export class Search {
 
   #message(hit) {
     return { key: `hit ${hit.message_id}`, height: HIT, stamp: `${hit.title}\n${hit.snippet}`, chat: true,
-      make: () => this.#link(hit, "div.hit", h("b", {}, hit.title, h("small", {}, where(hit))), h("span", {}, ...marked(hit.snippet))) };
+      make: () => this.#link(hit, "div.hit", h("b", {}, h("span", {}, hit.title), h("small", {}, where(hit))), h("span", {}, ...marked(hit.snippet))) };
   }
 
   #link(hit, kind, ...parts) {
@@ -146,8 +147,9 @@ function marked(snippet) {
   return snippet.map(([text, hit]) => (hit ? h("mark", {}, text) : text));
 }
 
-function where(hit) {
-  const who = { user: "you", assistant: "reply" }[hit.role] ?? hit.role ?? "";
-  const day = hit.created_at ? new Date(hit.created_at).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" }) : "";
-  return [who, day].filter(Boolean).join(" · ");
+function where({ role, created_at: time }) {
+  const date = new Date(time);
+  const year = date.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" };
+  const day = Number.isNaN(date.getTime()) ? "" : date.toLocaleDateString(undefined, { day: "numeric", month: "short", ...year });
+  return [role === "user" ? "you" : "", day].filter(Boolean).join(" · ");
 }

@@ -58,7 +58,7 @@ export class Shelf {
   }
 
   #ordered(takes) {
-    return [...this.sessions.values()].filter(takes).sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+    return [...this.sessions.values()].filter((one) => !one.temporary && takes(one)).sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
   }
 }
 
