@@ -240,7 +240,7 @@ class PromptBuilder:
             return lay_out(self._template, self._layout, turns, ask), None
         except ChatTemplateError:
             joined = join_neighbours(turns)
-            if len(joined) == len(turns):
+            if [one.role for one in joined] == [one.role for one in turns]:
                 raise
         note = "The model's chat template wants questions and answers in turn, so neighbours were joined."
         return lay_out(self._template, self._layout, joined, ask), note

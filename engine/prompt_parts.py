@@ -103,9 +103,19 @@ def lay_out(template: ChatTemplate, layout: TurnLayout, turns: Sequence[Turn], a
 
 
 def join_neighbours(turns: Sequence[Turn]) -> list[Turn]:
-    """Turns of one role that follow each other as one; it takes the last one's place and ids."""
+    """Turns of one role that follow each other as one; it takes the last one's place and ids.
+
+    What is neither a reply nor the system turn at the beginning counts as a question: answers of tools, later system
+    messages, and a reply that stands before any question.
+    """
     joined: list[Turn] = []
+    asked = False
     for turn in turns:
+        if turn.role != "system" or joined:
+            question = turn.role != "assistant" or not (asked or turn is turns[-1])
+            asked = asked or question
+            role = "user" if question else "assistant"
+            turn = turn if role == turn.role else replace(turn, role=role, ids=None)
         if joined and joined[-1].role == turn.role:
             turn = replace(turn, content=f"{joined.pop().content}\n\n{turn.content}")
         joined.append(turn)
