@@ -172,7 +172,11 @@ def test_two_questions_in_a_row_are_two_turns_where_the_template_takes_them() ->
 
 @pytest.mark.parametrize(
     "roles",
-    [("user", "assistant", "tool", "assistant", "user"), ("user", "system", "assistant", "user"), ("assistant", "user")],
+    [
+        ("user", "assistant", "tool", "assistant", "user"),
+        ("user", "system", "assistant", "user"),
+        ("assistant", "user"),
+    ],
 )
 def test_chats_of_other_programs_go_on_where_the_template_wants_turns(roles: tuple[str, ...]) -> None:
     built = builder_of(GEMMA).build(chat(*((role, f"said {place}") for place, role in enumerate(roles))))
