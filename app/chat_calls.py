@@ -27,7 +27,8 @@ METHODS = frozenset(
         "delete_branch",
         "restore_branch",
         "fork",
-        "library.trash",
+        "end_temporary",
+        "library.presets",
         "library.purge",
     )
 )

@@ -9,6 +9,7 @@ Both block and belong to the thread that uses them; what runs meanwhile has thre
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 from ..engine.errors import PagedChatError
 from .folders import Folders
 from .instance import InstanceLock
+from .terminal import say
 
 Events = SimpleQueue[dict[str, Any]]
 """What happens to chats, as the service tells it; ``LOST`` is the last one when there is nothing more to come. A signal
@@ -26,6 +28,8 @@ handler may put something in."""
 LOST = "lost"
 OTHER_START_S = 30.0
 CLOSE_S = 4.0
+BACKUP_S = 0.5
+"""How long the end waits for a copy that is due and being made; the next start makes it otherwise."""
 
 
 class ChatLink(Protocol):
@@ -107,6 +111,7 @@ class ChatsHere:
         from ..engine.client import EngineClient
         from ..sessions.chat_service import ChatService
         from ..sessions.store import SessionStore
+        from .backup_watch import BackupWatch
         from .folders import can_write
         from .log import start_log
 
@@ -130,6 +135,9 @@ class ChatsHere:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chats", daemon=True)
         self._thread.start()
+        if store.notice:
+            say(f"pagedchat: {store.notice}", sys.stderr)
+        self._backup = asyncio.run_coroutine_threadsafe(BackupWatch(folders.database).look(), self._loop)
 
     @property
     def lost(self) -> bool:
@@ -185,6 +193,8 @@ class ChatsHere:
         if self._closed:
             return
         try:
+            with suppress(TimeoutError):
+                self._backup.result(BACKUP_S)
             with suppress(TimeoutError):
                 self.run(self._close(), CLOSE_S)
         finally:

@@ -20,6 +20,8 @@ def chat(
         str | None, typer.Option("--session", metavar="CHAT", help="Go on with a chat: id, its beginning, or title.")
     ] = None,
     system: Annotated[str | None, typer.Option("--system", help="System prompt of the chat.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Begin the chat with this preset.")] = None,
+    temporary: Annotated[bool, typer.Option("--temporary", help="A chat on no disk, gone at the end.")] = False,
     stats: Annotated[bool, typer.Option("--stats", help="Say after each reply what it took.")] = False,
 ) -> None:
     """Chat in this terminal, on the same chats and the same engine as the page.
@@ -31,7 +33,7 @@ def chat(
     flags, words = serve_flags_and_words(context)
     from .talk import Wishes, talk
 
-    wishes = Wishes(" ".join(words), go_on, session, system, stats, flags)
+    wishes = Wishes(" ".join(words), go_on, session, system, preset, temporary, stats, flags)
     raise typer.Exit(_quietly(lambda: talk(wishes)))
 
 

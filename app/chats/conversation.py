@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,15 @@ class Conversation:
 
     def begin(self) -> None:
         """A new chat from now on; it is stored with its first message."""
+        self.forget_temporary()
         self.session, self.head_id = None, None
+
+    def forget_temporary(self) -> None:
+        """A temporary chat ends with the terminal that began it, also where a server has it."""
+        if self.session and self.session.get("temporary"):
+            session_id, self.session = self.session["id"], None
+            with suppress(PagedChatError):
+                self._link.call("end_temporary", session_id=session_id)
 
     def open(self, session_id: str) -> list[View]:
         """Go on with a stored chat; the messages of its shown branch."""

@@ -32,7 +32,7 @@ def export(
 
     if bool(chats) == everything:
         raise PagedChatError("Name the chats to export, or give --all for all of them.")
-    made = written(_trees(load_settings({"data_dir": data_dir})[1].database, chats), format_name, branches=not shown)
+    made = written(trees_of(load_settings({"data_dir": data_dir})[1].database, chats), format_name, branches=not shown)
     if output is None:
         if as_json:
             raise PagedChatError("--json tells of the file that -o names; without -o the file itself is printed.")
@@ -41,7 +41,7 @@ def export(
         sys.stdout.buffer.flush()
         return
     target = output / made.name if output.is_dir() else output
-    _write(target, made.data, force)
+    write_file(target, made.data, force)
     if as_json:
         print_json({"path": str(target.absolute()), "bytes": len(made.data), "media_type": made.media_type})
     else:
@@ -87,7 +87,12 @@ def report_lines(report: dict[str, Any]) -> list[str]:
     return lines + [f"  left out: {one['chat']}: {one['reason']}" for one in report["skipped"]]
 
 
-def _trees(database: Path, chats: list[str] | None) -> list[Any]:
+def trees_of(database: Path, chats: list[str] | None) -> list[Any]:
+    """The chats that are named, or all that are not in the trash, as files have them.
+
+    Raises:
+        SessionError: there is no such chat.
+    """
     from ...sessions.exchange.exchange_store import ExchangeStore
     from ...sessions.exchange.files import FileFolder
     from ...sessions.lookup import find_session, list_sessions
@@ -104,7 +109,7 @@ def _trees(database: Path, chats: list[str] | None) -> list[Any]:
         return [store.read_tree(one) for one in dict.fromkeys(ids)]
 
 
-def _write(target: Path, data: bytes, force: bool) -> None:
+def write_file(target: Path, data: bytes, force: bool) -> None:
     """Write a file whole or not at all.
 
     Raises:

@@ -58,12 +58,20 @@ def search(
     if as_json:
         print_json(found)
         return
-    for hit in found["hits"]:
-        print_lines(f"{hit['session_id']}  {local_time(hit['created_at'])}  {hit['title']}", f"    {_snippet(hit)}")
-    if found["note"]:
-        tell(found["note"])
+    print_lines(*(line for hit in found["hits"] for line in hit_lines(hit)))
+    tell(hits_counted(found))
+
+
+def hit_lines(hit: dict[str, Any]) -> list[str]:
+    """A hit for people."""
+    return [f"{hit['session_id']}  {local_time(hit['created_at'])}  {hit['title']}", f"    {_snippet(hit)}"]
+
+
+def hits_counted(found: dict[str, Any]) -> str:
+    """How much was found, and what there is to say of it."""
     shown, more = len(found["hits"]), "more than " if found["more"] else ""
-    tell(f"{shown} of {more}{counted(found['total'], 'hit')}" if found["total"] else "Nothing was found.")
+    counts = f"{shown} of {more}{counted(found['total'], 'hit')}" if found["total"] else "Nothing was found."
+    return f"{counts} {found['note']}".strip()
 
 
 def _snippet(hit: dict[str, Any]) -> str:

@@ -13,10 +13,12 @@ from ...sessions.reading import reading
 from ..chat_link import ChatLink
 from ..terminal import local_time
 from .conversation import Conversation
+from .file_commands import trees_of, write_file
+from .list_commands import hit_lines, hits_counted
 from .screen import Screen
 from .tree_text import beginning, tree_lines
 
-LISTED = 20
+LISTED, HITS = 20, 10
 SHOWN_AT_OPEN = 6
 """Messages of a chat that is opened that are shown again."""
 
@@ -105,7 +107,7 @@ def _open(room: Room, rest: str) -> None:
 
 @command("/tree", "the messages of this chat with all branches")
 def _tree(room: Room, rest: str) -> None:
-    session_id = begun(room)
+    session_id = stored(room)
     with reading(room.database) as connection:
         roots = whole_tree(connection, session_id)
     for line in tree_lines(roots, room.conversation.head_id):
@@ -131,7 +133,7 @@ def _continue(room: Room, rest: str) -> None:
 
 @command("/branch [N]", "the branches of this chat; with a number, go to one of them")
 def _branch(room: Room, rest: str) -> None:
-    session_id = begun(room)
+    session_id = stored(room)
     with reading(room.database) as connection:
         leaves = _leaves(whole_tree(connection, session_id))
     if not rest:
@@ -184,6 +186,33 @@ def _system(room: Room, rest: str) -> None:
     room.screen.say(now if now else "(none of this chat's own)" if now is None else "(empty)")
 
 
+@command("/search QUERY", "search all chats")
+def _search(room: Room, rest: str) -> None:
+    from ...sessions.reading import open_reader
+    from ...sessions.search import Search
+    from ...sessions.views import found_view
+
+    with open_reader(room.database) as reader:
+        found = found_view(Search(reader).find(needed(rest, "/search QUERY"), HITS))
+    for hit in found["hits"]:
+        for line in hit_lines(hit):
+            room.screen.say(line)
+    room.screen.hint(hits_counted(found))
+
+
+@command("/export FILE [FORMAT]", "write this chat to a new file; FORMAT as in pagedchat sessions export")
+def _export(room: Room, rest: str) -> None:
+    from ...sessions.exchange.formats import WRITTEN, export
+
+    stored(room)
+    file, _, last = needed(rest, "/export FILE [FORMAT]").rpartition(" ")
+    name, format_name = (file, last) if file and last in WRITTEN else (rest, "pagedchat")
+    made = export(trees_of(room.database, [begun(room)]), format_name)
+    target = Path(name).expanduser()
+    write_file(target / made.name if target.is_dir() else target, made.data, force=False)
+    room.screen.hint(f"(wrote {target / made.name if target.is_dir() else target})")
+
+
 @command("/delete [branch]", "put this chat in the trash, or only the last question and what follows")
 def _delete(room: Room, rest: str) -> None:
     session_id = begun(room)
@@ -195,9 +224,13 @@ def _delete(room: Room, rest: str) -> None:
         return
     if rest:
         raise PagedChatError("Write /delete for this chat, or /delete branch for its last question and what follows.")
+    temporary = bool(room.conversation.session and room.conversation.session.get("temporary"))
     room.link.call("delete", session_id=session_id)
-    room.undo.append(("The chat", lambda: _undeleted(room, session_id)))
     room.conversation.begin()
+    if temporary:
+        room.screen.hint("(the temporary chat is forgotten)")
+        return
+    room.undo.append(("The chat", lambda: _undeleted(room, session_id)))
     room.screen.hint("(the chat is in the trash; /undo brings it back)")
 
 
@@ -250,6 +283,18 @@ def begun(room: Room) -> str:
     if room.conversation.session_id is None:
         raise PagedChatError("This chat has not begun yet; write something first.")
     return room.conversation.session_id
+
+
+def stored(room: Room) -> str:
+    """The id of the chat, for what asks the database.
+
+    Raises:
+        PagedChatError: it has not begun, or is a temporary one.
+    """
+    session_id = begun(room)
+    if room.conversation.session and room.conversation.session.get("temporary"):
+        raise PagedChatError("A temporary chat is in no database; /prev and /next go through its versions.")
+    return session_id
 
 
 def _leaves(roots: list[Any]) -> list[Any]:

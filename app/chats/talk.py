@@ -37,6 +37,8 @@ class Wishes:
     go_on: bool
     session: str | None
     system: str | None
+    preset: str | None
+    temporary: bool
     stats: bool
     flags: dict[str, Any]
 
@@ -54,12 +56,11 @@ def talk(wishes: Wishes) -> int:
     screen = Screen(sys.stdout, sys.stderr)
     configuration = load_or_way_back(wishes.flags)
     configuration.settings.engine_config("")
-    if wishes.go_on and wishes.session is not None:
-        raise PagedChatError("--continue and --session name two chats; give one of them.")
+    _refuse_contradictions(wishes)
     people = sys.stdin.isatty() and screen.people and not wishes.message
     text = "" if people else whole_input(wishes.message, screen)
     signals = Signals()
-    status, link = 1, None
+    status, link, conversation = 1, None, None
     try:
         link = open_link(configuration.folders)
         conversation = _conversation(wishes, configuration, link, screen, signals)
@@ -72,15 +73,42 @@ def talk(wishes: Wishes) -> int:
     finally:
         leave_after(STOP_S, status)
         if link is not None:
+            if conversation is not None:
+                conversation.forget_temporary()
             link.close()
     return status
+
+
+def _refuse_contradictions(wishes: Wishes) -> None:
+    """Raises: PagedChatError: two options that cannot both be meant."""
+    old = [name for name, given in (("--continue", wishes.go_on), ("--session", wishes.session is not None)) if given]
+    new = [
+        name for name, given in (("--preset", wishes.preset is not None), ("--temporary", wishes.temporary)) if given
+    ]
+    if len(old) == 2:
+        raise PagedChatError("--continue and --session name two chats; give one of them.")
+    if old and new:
+        raise PagedChatError(f"{new[0]} begins a new chat, and {old[0]} goes on with an old one; give one of them.")
+
+
+def _preset_id(link: ChatLink, name: str) -> str:
+    presets = link.call("library.presets")
+    found = [one["id"] for one in presets if name in (one["id"], one["name"])]
+    if not found:
+        named = ", ".join(one["name"] for one in presets)
+        raise PagedChatError(
+            f"There is no preset {name!r}; " + (f"there are {named}." if named else "there are none yet.")
+        )
+    return found[0]
 
 
 def _conversation(
     wishes: Wishes, configuration: Configuration, link: ChatLink, screen: Screen, signals: Signals
 ) -> Conversation:
     """The chat that is meant, opened, with a model that is being loaded."""
-    conversation = Conversation(link, Follower(link, screen, signals, wishes.stats), NewChat(wishes.system))
+    preset = None if wishes.preset is None else _preset_id(link, wishes.preset)
+    new = NewChat(wishes.system, preset, wishes.temporary)
+    conversation = Conversation(link, Follower(link, screen, signals, wishes.stats), new)
     if wishes.session is not None:
         with reading(configuration.folders.database) as connection:
             conversation.open(find_session(connection, wishes.session).id)

@@ -72,9 +72,12 @@ class TerminalChat:
         self._seen = self.screen.index(wanted, begin) + len(wanted)
         return self.screen[begin : self._seen]
 
-    def prompt(self) -> str:
-        """Wait for the prompt; what came before it."""
-        return self.expect("\n> ")
+    def prompt(self, timeout_s: float = 30.0) -> None:
+        """Wait until nothing but the prompt stands after what was expected last, or at the end of what came since."""
+        deadline = time.monotonic() + timeout_s
+        while not (self.screen.endswith("> ") and len(self.screen) > self._seen):
+            self._read(deadline, "the prompt")
+        self._seen = len(self.screen)
 
     def wait_end(self, timeout_s: float = 15.0) -> int:
         """Wait for its end; the exit code."""
