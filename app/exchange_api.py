@@ -10,12 +10,10 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from ..sessions.errors import SessionError
+from ..sessions.exchange.parsing import MOST_BYTES
 from ..sessions.exchange.report import ExchangeError
 from ..sessions.library_service import LibraryService
 from .api_errors import ApiError, ApiRoute, json_response, refuse_the_rest
-
-MOST_BYTES = 512 << 20
-"""The longest import that is accepted, in bytes."""
 
 _FORM_ROOM = 1 << 16
 _BRANCHES = ("all", "shown")

@@ -20,7 +20,7 @@ MENDS = {
     "role": "messages with a role that is not known, taken as a question or a reply by their place",
     "time": "messages without a time that can be; they got that of the message above",
     "future": "messages from the future by this computer's clock; their times were kept",
-    "head": "the message shown last is not in the file; the last branch is shown",
+    "head": "the message shown last is not in the file or says nothing; the last branch is shown",
     "streaming": "replies that were still being written; they are marked as interrupted",
     "text": "messages with something else than text, which was written as text",
     "broken": "messages that could not be read and were left out",

@@ -14,6 +14,7 @@ from pagedchat.sessions.exchange.formats import FORMATS
 from pagedchat.sessions.exchange.reading import read_file
 from pagedchat.sessions.exchange.report import Report
 from pagedchat.sessions.exchange.tree import ChatTree
+from pagedchat.sessions.rows import unpack
 from pagedchat.sessions.store import SessionStore
 from support.chat_trees import bring
 
@@ -47,6 +48,28 @@ def shape(tree: ChatTree) -> list[int | None]:
     """The place of each message's parent."""
     place = {one.id: number for number, one in enumerate(tree.nodes)}
     return [place[one.parent_id] if one.parent_id else None for one in tree.nodes]
+
+
+def test_a_file_of_version_1_of_ours_is_read_as_it_was_written(store: SessionStore) -> None:
+    report, trees = trees_of(store, "pagedchat.json")
+    garden, second = trees["שלום garden"], trees["A second chat"]
+    assert report.format == "pagedchat" and report.chats[0].repairs == [] and len(garden.nodes) == 14
+    assert (garden.folder, garden.pinned, garden.archived, garden.params) == (
+        "Garten & more",
+        True,
+        True,
+        {"temperature": 0.3, "stop": ["END"]},
+    )
+    assert garden.preset and garden.preset.tools == '[{"type":"function"}]' and garden.draft.text == "not yet sent"
+    runs = [run for one in garden.nodes for run in one.runs]
+    assert {run.model for run in runs} == {"tiny-model", "other-model"} and runs[0].decode_s == 0.25
+    assert (
+        unpack(garden.nodes[1].tokens[0].token_ids) == [2, 7, 9, 100_000]
+        and garden.nodes[1].tokens[0].header_tokens == 2
+    )
+    assert [len(garden.leaves()), sum(one.deleted_at is not None for one in garden.nodes)] == [5, 1]
+    assert [one.data for one in (*garden.loose, *garden.branch(garden.head_id)[1].attachments)] == [b"\x00\xffPNG"] * 2
+    assert second.nodes[1].status == "interrupted"
 
 
 def test_chatgpt(store: SessionStore) -> None:

@@ -12,7 +12,7 @@ from pagedchat.sessions.exchange.tree import ChatTree
 from pagedchat.sessions.store import SessionStore
 from support.chat_trees import bring, reachable
 
-ROOT = {"id": "a", "role": "user", "content": "A", "created_at": "2026-01-01T00:00:00.000Z"}
+ROOT = {"id": "a", "role": "user", "content": "A", "created_at": "2024-01-01T00:00:00.000Z"}
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_a_message_whose_parent_is_missing_begins_a_branch(store: SessionStore) 
 
 def test_a_circle_is_opened_at_its_oldest_message(store: SessionStore) -> None:
     circle = [
-        node("b", "d", created_at="2026-01-02T00:00:00Z"),
-        node("c", "b", created_at="2026-01-01T12:00:00Z"),
-        node("d", "c", created_at="2026-01-03T00:00:00Z"),
+        node("b", "d", created_at="2024-01-02T00:00:00Z"),
+        node("c", "b", created_at="2024-01-01T12:00:00Z"),
+        node("d", "c", created_at="2024-01-03T00:00:00Z"),
         node("e", "d"),
         node("f", "f"),
     ]
@@ -146,7 +146,7 @@ def test_half_characters_and_nul_are_stored_as_text_can_be(store: SessionStore) 
 def test_a_hidden_message_with_text_is_shown_and_one_under_a_deleted_message_is_in_the_trash(
     store: SessionStore,
 ) -> None:
-    gone = {"deleted_at": "2026-03-01T00:00:00Z", "deleted_root": "b"}
+    gone = {"deleted_at": "2024-03-01T00:00:00Z", "deleted_root": "b"}
     tree, _ = mended(
         store,
         ROOT,
@@ -155,7 +155,7 @@ def test_a_hidden_message_with_text_is_shown_and_one_under_a_deleted_message_is_
         node("d", "a", role="assistant", hidden=True),
         node("e", "a", role="assistant", content="", hidden=True),
         node("f", "e"),
-        node("g", "a", deleted_at="2026-03-02T00:00:00Z", deleted_root="a"),
+        node("g", "a", deleted_at="2024-03-02T00:00:00Z", deleted_root="a"),
     )
     assert [one.content for one in tree.nodes if one.visible] == ["A", "D", "", "F"]
     assert sorted(one.messages for one in store.trash.branches()) == [1, 2]

@@ -121,7 +121,7 @@ def trees(draw: st.DrawFn) -> ChatTree:
         node.content, node.reasoning = draw(_TEXT), draw(st.none() | _TEXT)
         node.status = draw(st.sampled_from(["done", "stopped", "interrupted", "error"]))
         node.shown = draw(st.integers(0, 2**62))
-        node.created_at = node.updated_at = f"2026-01-01T00:00:00.{draw(st.integers(0, 999)):03d}Z"
+        node.created_at = node.updated_at = f"2024-01-01T00:00:00.{draw(st.integers(0, 999)):03d}Z"
         if draw(st.booleans()):
             node.runs = [
                 Generation("", 1, draw(st.none() | st.just("m")), params={"top_k": 3}, started_at=node.created_at)
@@ -131,7 +131,7 @@ def trees(draw: st.DrawFn) -> ChatTree:
     tree = ChatTree("chat", draw(st.none() | st.just("Title")), exact=True, nodes=nodes)
     tree.title_by = "user" if tree.title else None
     tree.system_prompt, tree.pinned = draw(st.none() | _TEXT), draw(st.booleans())
-    tree.created_at = tree.updated_at = "2026-01-01T00:00:00.000Z"
+    tree.created_at = tree.updated_at = "2024-01-01T00:00:00.000Z"
     tree.head_id = draw(st.sampled_from([one.id for one in tree.leaves()])) if nodes else None
     return tree
 

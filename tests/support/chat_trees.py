@@ -42,7 +42,7 @@ def grow(store: SessionStore, messages: int = 60, seed: int = 5) -> str:
 
 def finish(store: SessionStore, reply_id: str, number: int, *, empty: bool) -> bool:
     """End a reply as a model would; returns whether it has text."""
-    run = Generation(reply_id, 1, "tiny-model", "print-1", {"temperature": 0.3}, number, "2026-01-01T00:00:00.000Z")
+    run = Generation(reply_id, 1, "tiny-model", "print-1", {"temperature": 0.3}, number, "2024-01-01T00:00:00.000Z")
     run.finished_at, run.prompt_tokens, run.decode_s, run.finish_reason = run.started_at, number, 0.25, "stop"
     tokens = ReplyTokens("print-1", 2, pack([number, 7, 9, 100_000]))
     if number == 2:
@@ -54,7 +54,7 @@ def finish(store: SessionStore, reply_id: str, number: int, *, empty: bool) -> b
 
 def furnish(store: SessionStore, session_id: str, message_id: str) -> None:
     """A folder, a preset, a draft, attachments, a second run, pin and fork: what only rows show."""
-    moment = "2026-02-03T04:05:06.789Z"
+    moment = "2024-02-03T04:05:06.789Z"
     sha256 = store.exchange._files.keep(b"\x00\xffPNG")
     with store._writer.transaction(durable=True) as connection:
         connection.execute("INSERT INTO folders (id, name, created_at) VALUES ('f1', 'Garten & more', ?)", [moment])
