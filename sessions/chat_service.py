@@ -22,6 +22,7 @@ from .library_service import LibraryService
 from .prompt_service import PromptService
 from .prompts import check_continuable
 from .reply_job import ReplyJob, TextPart
+from .reproduction import Reproduction
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .service_core import ServiceCore
 from .store import SessionStore
@@ -53,6 +54,7 @@ class ChatService:
         self.library = LibraryService(self.core)
         self._branches = BranchService(self.core)
         self._prompts = PromptService(self.core)
+        self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
         store.interrupt_running()
         with contextlib.suppress(StoreError):  # files are not worth a failed start
@@ -252,6 +254,14 @@ class ChatService:
     async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
         """See ``PromptService.question``."""
         return await self._prompts.question(session_id, parent_id, text)
+
+    async def reproduction(self, message_id: str, run: int | None = None) -> View:
+        """See ``Reproduction.reproduction``."""
+        return await self._again.reproduction(message_id, run)
+
+    async def reproduce(self, message_id: str, run: int | None = None) -> View:
+        """See ``Reproduction.reproduce``."""
+        return await self._again.reproduce(message_id, run)
 
     # -- what reply jobs ask for ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..engine.generate_request import GenerateRequest, RequestStarted
 from ..engine.sampling_params import SamplingParams
 from .errors import SessionError
+from .fingerprints import engine_facts
 from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
 from .views import effective_params
@@ -105,6 +107,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         params={name: value for name, value in params.items() if name != "seed"},
         seed=params["seed"],
         started_at=now(),
+        engine=json.dumps(engine_facts(info)),
     )
     return Prompt(request, generation, path.session.system_prompt, message_ids)
 

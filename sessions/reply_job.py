@@ -23,6 +23,7 @@ from ..engine.errors import EngineError, PagedChatError, RequestError
 from ..engine.generate_request import RequestStarted
 from ..engine.types import RequestMetrics, RequestOutput
 from .errors import StoreError
+from .fingerprints import prompt_hash
 from .ids import now
 from .prompts import Prompt, build_prompt
 from .reply_text import ReplyText
@@ -269,6 +270,7 @@ class ReplyJob:
         assert self._generation is not None
         self._started = True
         self._generation.note = started.note
+        self._generation.prompt_hash = prompt_hash(started.prompt_token_ids)
         self._text.begin(started)
         prompt.note_left_out(started)
         self._token_ids = array("i", prompt.reply_begins(started))

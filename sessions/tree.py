@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message
+from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message, PromptPath, Session, unpack
 
 _PATH = """
 WITH RECURSIVE path (id, depth) AS (
@@ -114,6 +114,17 @@ def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str)
         {"id": message_id, "fingerprint": fingerprint},
     )
     return [(row[0], row[1]) for row in rows]
+
+
+def prompt_path(connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str) -> PromptPath:
+    """The branch that ends at ``last_id``, with the ids its messages had in prompts of that model."""
+    known = token_ids(connection, last_id, fingerprint) if last_id is not None else []
+    ids = {one: unpack(blob) for one, blob in known if blob is not None}
+    query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
+    row = connection.execute(query, [session.id, fingerprint]).fetchone()
+    messages = branch(connection, last_id) if last_id is not None else []
+    cuts = kept_from(connection, last_id) if last_id is not None else {}
+    return PromptPath(session, messages, ids, unpack(row[0]) if row else None, cuts)
 
 
 def kept_from(connection: sqlite3.Connection, message_id: str) -> dict[str, str]:

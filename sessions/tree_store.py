@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 
 from . import drafts, forks, tree, turns
@@ -11,7 +10,8 @@ from .connection import Connection
 from .drafts import Draft
 from .errors import SessionError
 from .forks import ForkMode
-from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, unpack
+from .recipe import Recipe, read_recipe
+from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 
 
 class TreeStore:
@@ -59,7 +59,12 @@ class TreeStore:
         """The branch that ends at ``message_id``, with the ids its messages had in prompts of that model."""
         with self._reader.reading() as connection:
             last = turns.message(connection, message_id)
-            return _prompt_path(connection, turns.session(connection, last.session_id), message_id, fingerprint)
+            return tree.prompt_path(connection, turns.session(connection, last.session_id), message_id, fingerprint)
+
+    def recipe(self, message_id: str, run: int | None = None) -> Recipe:
+        """What a run of a reply takes to be made again. See ``recipe.read_recipe``."""
+        with self._reader.reading() as connection:
+            return read_recipe(connection, message_id, run)
 
     def question_path(self, session_id: str, parent_id: str | None, fingerprint: str) -> PromptPath:
         """The branch that a question sent under ``parent_id`` would follow. See ``turns.add_question``.
@@ -70,7 +75,7 @@ class TreeStore:
         with self._reader.reading() as connection:
             found = turns.session(connection, session_id)
             place = turns.question_place(connection, session_id, parent_id) if parent_id is not None else None
-            return _prompt_path(connection, found, place, fingerprint)
+            return tree.prompt_path(connection, found, place, fingerprint)
 
     def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
         """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.
@@ -198,13 +203,3 @@ class TreeStore:
         with self._writer.transaction(durable=True) as connection:
             reply = turns.message(connection, write(connection, message_id))
             return turns.session(connection, reply.session_id), reply
-
-
-def _prompt_path(connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str) -> PromptPath:
-    known = tree.token_ids(connection, last_id, fingerprint) if last_id is not None else []
-    ids = {one: unpack(blob) for one, blob in known if blob is not None}
-    query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
-    row = connection.execute(query, [session.id, fingerprint]).fetchone()
-    messages = tree.branch(connection, last_id) if last_id is not None else []
-    cuts = tree.kept_from(connection, last_id) if last_id is not None else {}
-    return PromptPath(session, messages, ids, unpack(row[0]) if row else None, cuts)

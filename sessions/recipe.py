@@ -1,0 +1,143 @@
+"""What one run of the model for a reply takes to be made again: its prompt's ids, its parameters, and what it brought.
+
+system ids │ ids of the messages above │ header │ run 1 │ run 2 …       a reply's stored ids begin with its header
+'------------- prompt of run 1 --------------'  '-----'                 and hold all of its runs
+'----------------- prompt of run 2 -------------------'  '-----'
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import tree, turns
+from .errors import SessionError
+from .prompts import prompt_messages
+from .rows import GENERATION_COLUMNS, Generation, PromptPath, json_object, unpack
+
+_RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run"
+_IDS = "SELECT token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
+
+
+@dataclass
+class Recipe:
+    """One run of a stored reply.
+
+    Attributes:
+        run: 1, then one more for each continuation.
+        prompt_ids: as they follow from what is stored; None where that does not tell them.
+        messages: the same prompt as the engine's prompt builder takes it.
+        continues: the last of ``messages`` is the reply itself.
+        prompt_hash: of the ids that were sent; None for a run that is older than such hashes.
+        expected_ids: what it brought; if a stop string cut it, the ids that spell what is left.
+        engine: what computed it; empty for a run that is older than this note.
+    """
+
+    message_id: str
+    session_id: str
+    run: int
+    model: str | None
+    model_fingerprint: str
+    params: dict[str, Any]
+    seed: int | None
+    finish_reason: str | None
+    begun_at: str
+    prompt_ids: list[int] | None
+    messages: list[dict[str, Any]]
+    continues: bool
+    prompt_hash: str | None
+    expected_ids: list[int]
+    engine: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ended_itself(self) -> bool:
+        """Whether the model or a limit ended it, not a person."""
+        return self.finish_reason in ("stop", "length")
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether a stop string may have cut it."""
+        return self.finish_reason == "stop" and bool(self.params.get("stop") or self.params.get("stop_token_ids"))
+
+
+def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None) -> Recipe:
+    """The recipe of a run, the last one for None.
+
+    Raises:
+        SessionError: there is no such reply or run, or it has no ids.
+    """
+    reply = turns.message(connection, message_id)
+    runs = [Generation.from_row(row) for row in connection.execute(_RUNS, [message_id])]
+    wanted = runs[-1:] if run is None else [one for one in runs if one.run == run]
+    if not wanted or not wanted[0].model_fingerprint:
+        raise SessionError("No model wrote this message, or there is no such run, so there is nothing to repeat.")
+    if reply.status == "streaming":
+        raise SessionError("This reply is still being written; wait for its end.")
+    one, fingerprint = wanted[0], wanted[0].model_fingerprint
+    row = connection.execute(_IDS, [message_id, fingerprint]).fetchone()
+    ids = unpack(row[0]) if row else []
+    later = [other for other in runs if other.run > one.run and other.model_fingerprint == fingerprint]
+    path = tree.prompt_path(connection, turns.session(connection, reply.session_id), reply.parent_id, fingerprint)
+    messages, message_ids = prompt_messages(path)
+    system = int(path.session.system_prompt is not None)
+    start = max(system, _first_kept(connection, one, message_ids))
+    messages = messages[:system] + messages[start:]
+    question = _joined(path, message_ids[:system] + message_ids[start:])
+    header = _header(connection, message_id, fingerprint)
+    begin = header if one.run == 1 else _begin(one, question, header)
+    end = min([_begin(other, question, header) for other in later], default=len(ids))
+    if one.run > 1:
+        messages.append({"role": "assistant", "content": reply.content, "token_ids": ids[:begin]})
+    if not ids[begin:end]:
+        raise SessionError("This reply has no tokens that could be repeated.")
+    return Recipe(
+        message_id,
+        reply.session_id,
+        one.run,
+        one.model,
+        fingerprint,
+        one.params,
+        one.seed,
+        one.finish_reason,
+        path.session.prompt_date,
+        None if question is None else question + ids[:begin],
+        messages,
+        one.run > 1,
+        one.prompt_hash,
+        ids[begin:end],
+        json_object(one.engine),
+    )
+
+
+def _first_kept(connection: sqlite3.Connection, run: Generation, message_ids: list[str]) -> int:
+    """Index of the first message that a run's prompt had; in a fork, the copy of it."""
+    if run.kept_from is None:
+        return 0
+    if run.kept_from in message_ids:
+        return message_ids.index(run.kept_from)
+    marks = ", ".join("?" for _ in message_ids)
+    query = f"SELECT id FROM messages WHERE copied_from = ? AND id IN ({marks})"
+    row = connection.execute(query, [run.kept_from, *message_ids]).fetchone()
+    return message_ids.index(row[0]) if row else 0
+
+
+def _joined(path: PromptPath, message_ids: list[str]) -> list[int] | None:
+    """The ids of messages ("" is the system turn); None if those of one are not known."""
+    found = [path.system_ids if one == "" else path.token_ids.get(one) for one in message_ids]
+    if any(ids is None for ids in found):
+        return None
+    return [token for ids in found for token in ids or []]
+
+
+def _header(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> int:
+    query = "SELECT header_tokens FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
+    row = connection.execute(query, [message_id, fingerprint]).fetchone()
+    return row[0] if row else 0
+
+
+def _begin(run: Generation, question: list[int] | None, header: int) -> int:
+    """Where in a reply's ids a run's own begin."""
+    if question is None or run.prompt_tokens is None:
+        return header
+    return max(header, run.prompt_tokens - len(question))
