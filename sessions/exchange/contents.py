@@ -11,7 +11,7 @@ from .report import Mends
 from .tree import Attached
 from .values import as_count, as_dict, as_list, as_name, as_number, as_text, data_of_url, json_text
 
-_THOUGHTS = re.compile(r'<details\s+type="reasoning"[^>]*>(?:\s*<summary>.*?</summary>)?(.*?)</details>\s*', re.DOTALL)
+_OPEN, _CLOSE, _SUMMARY = '<details type="reasoning"', "</details>", "</summary>"
 _THINK = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 
 
@@ -63,10 +63,20 @@ def thoughts_of(text: str) -> tuple[str, str | None]:
     match = _THINK.match(text)
     if match:
         return text[match.end() :], match[1].strip() or None
-    if 'type="reasoning"' not in text:
-        return text, None
-    found = [_unquoted(one) for one in _THOUGHTS.findall(text)]
-    return _THOUGHTS.sub("", text), "\n\n".join(one for one in found if one) or None
+    answer, thoughts, place = [], [], 0
+    while (start := text.find(_OPEN, place)) >= 0:
+        head, end = text.find(">", start), text.find(_CLOSE, start)
+        if not 0 <= head < end:
+            break
+        block = text[head + 1 : end]
+        if block.lstrip().startswith("<summary>"):
+            block = block.partition(_SUMMARY)[2]
+        answer.append(text[place:start])
+        thoughts.append(_unquoted(block))
+        place = end + len(_CLOSE)
+        while text[place : place + 1].isspace():
+            place += 1
+    return "".join([*answer, text[place:]]), joined(*thoughts) or None
 
 
 def _unquoted(block: str) -> str:
