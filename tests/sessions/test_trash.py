@@ -235,3 +235,14 @@ def test_the_trash_lists_chats_and_branches_and_empties_on_demand(tmp_path: Path
             assert await room.texts(first) == ["to go"]
 
     play(story())
+
+
+def test_a_reply_without_text_gives_way_to_all_that_followed_what_it_replaced(tmp_path: Path) -> None:
+    chat = StoredChat.at(tmp_path)
+    one = chat.ask("q")
+    _, running = chat.store.add_reply(one)
+    two = chat.ask("meanwhile", one)
+    chat.store.select(running.id)
+    _, head_id = chat.store.finish_reply(running.id, "", "stopped")
+    assert head_id == two and chat.shown() == ["q", "re: q", "meanwhile", "re: meanwhile"]
+    chat.store.close()
