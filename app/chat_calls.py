@@ -76,8 +76,10 @@ async def answer(service: Any, client: Any, frame: dict[str, Any]) -> dict[str, 
 
 
 def status_view(client: Any) -> dict[str, Any]:
-    """What the engine does: ``state``, ``progress``, ``message``, ``model`` (None while it is not known)."""
+    """What the engine does: ``state``, ``progress``, ``message``, ``model`` (None while it is not known),
+    ``compiling`` (kernels are being made, so that it is slow meanwhile), ``warnings``."""
     status = client.status
     info = status.info or {}
     view = {"state": status.state, "progress": status.progress, "message": status.message}
-    return {**view, "model": info.get("model"), "max_model_len": info.get("max_model_len")}
+    about = {"compiling": bool(info.get("compiling")), "warnings": list(info.get("warnings") or [])}
+    return {**view, **about, "model": info.get("model")}

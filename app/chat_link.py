@@ -9,6 +9,7 @@ Both block and belong to the thread that uses them; what runs meanwhile has thre
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -96,7 +97,11 @@ def open_link(folders: Folders, patience_s: float = OTHER_START_S) -> ChatLink:
 
 
 class ChatsHere:
-    """The store, open in this process, in an event loop of its own thread."""
+    """The store, open in this process, in an event loop of its own thread.
+
+    Attributes:
+        warnings_of: what to tell of an engine that says so of itself, beside its own warnings.
+    """
 
     url: str | None = None
 
@@ -116,10 +121,10 @@ class ChatsHere:
         from .log import start_log
 
         self._end_log = start_log(folders.logs)
-        self.folders = folders
+        self.warnings_of: Callable[[dict[str, Any]], list[str]] = lambda info: []
         self._lock = lock
         self._closed = False
-        log_path = folders.logs / "engine.log" if can_write(folders.logs) else Path("/dev/null")
+        log_path = folders.logs / "engine.log" if can_write(folders.logs) else Path(os.devnull)
         try:
             store = SessionStore(folders.database)
         except BaseException:
@@ -148,7 +153,10 @@ class ChatsHere:
         """See `ChatLink`."""
         from .chat_calls import run_call
 
-        return self.run(run_call(self.service, self.client, method, arguments))
+        found = self.run(run_call(self.service, self.client, method, arguments))
+        if method == "status":
+            found["warnings"] += self.warnings_of(self.client.status.info)
+        return found
 
     def run(self, work: Any, timeout_s: float | None = None) -> Any:
         """Run a coroutine where the chats live, and wait for it."""

@@ -89,7 +89,7 @@ class ServerChats:
             self._number += 1
             number = self._number
             self._waiting[number] = future
-        frame = json.dumps({"id": number, "call": method, "with": arguments})
+        frame = json.dumps({"id": number, "call": method, "with": arguments}, ensure_ascii=False)
         try:
             if len(frame) > LARGEST_CALL:
                 raise PagedChatError(f"This is too much for one message ({len(frame):,} bytes); make it shorter.")

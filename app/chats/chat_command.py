@@ -33,8 +33,14 @@ def chat(
     flags, words = serve_flags_and_words(context)
     from .talk import Wishes, talk
 
-    wishes = Wishes(" ".join(words), go_on, session, system, preset, temporary, stats, flags)
+    message, session, system, preset = (whole(one) for one in (" ".join(words), session, system, preset))
+    wishes = Wishes(message or "", go_on, session, system, preset, temporary, stats, flags)
     raise typer.Exit(_quietly(lambda: talk(wishes)))
+
+
+def whole(text: str | None) -> str | None:
+    """An argument as text: bytes that are no UTF-8 become signs."""
+    return text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _quietly(run) -> int:

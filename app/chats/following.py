@@ -113,4 +113,8 @@ def wait_ready(link: ChatLink, screen: Screen) -> View:
             told = line
             screen.hint(line)
         time.sleep(LOOK_AGAIN_S)
+    for warning in status["warnings"]:
+        screen.once(f"pagedchat: {warning}")
+    if status["compiling"]:
+        screen.once("Compiled kernels are being made; until they are ready, replies are slow.")
     return status

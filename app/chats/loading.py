@@ -22,6 +22,7 @@ def begin_loading(link: ChatsHere, configuration: Configuration) -> None:
 
         with fetch_display() as show:
             path = ModelFetch(models, show).run()
+    link.warnings_of = settings.warnings
     link.start_engine(settings.engine_config(path))
 
 

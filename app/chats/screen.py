@@ -27,6 +27,7 @@ class Screen:
         self._thoughts = err.isatty()
         self._part = ""
         self._last = "\n"
+        self._said: set[str] = set()
         for stream in (out, err):
             if hasattr(stream, "reconfigure"):  # a terminal of another encoding: better a sign than no reply
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -71,6 +72,12 @@ class Screen:
         """A line that is no reply; that nobody reads it is no reason to stop."""
         with suppress(OSError, ValueError):
             print(printable(line) if self._err.isatty() else line, file=self._err, flush=True)
+
+    def once(self, line: str) -> None:
+        """A line that is said only the first time."""
+        if line not in self._said:
+            self._said.add(line)
+            self.hint(line)
 
     def hint(self, line: str) -> None:
         """A line that is less important."""

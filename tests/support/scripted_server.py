@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pagedchat.app import cli, server
+from pagedchat.app import cli, model_store, server
 from pagedchat.app.model_store import ModelStore, PackagedModel
 from pagedchat.engine import client
 from pagedchat.engine.config import EngineConfig
@@ -32,7 +32,7 @@ def engine(config: EngineConfig) -> Any:
 if __name__ == "__main__":
     if "SCRIPTED_DEFAULT_MODEL" in os.environ:
         default = PackagedModel(**json.loads(os.environ["SCRIPTED_DEFAULT_MODEL"]))
-        server.ModelStore = functools.partial(ModelStore, default=default)  # type: ignore
+        server.ModelStore = model_store.ModelStore = functools.partial(ModelStore, default=default)  # type: ignore
     scripted = functools.partial(client.EngineClient, engine="support.scripted_server:engine")
     server.EngineClient = client.EngineClient = scripted  # type: ignore
     cli.main()
