@@ -10,7 +10,7 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-from .backups import copies, look_into
+from .backups import copies, described, look_into
 from .errors import StoreError, explained
 from .pages import HEADER_BYTES, Header, log_of, real, size_of
 from .replacing import finish_replacing, fold, part_of, put_in_place, remove_part
@@ -19,14 +19,16 @@ from .schema import check_versions, refuse_damaged, refuse_strange
 
 
 def find_backup(path: Path, name: str) -> Path:
-    """The copy of the database ``path`` that ``name`` means: a file, a name in ``backups``, or ``latest``.
+    """The copy of the database ``path`` that ``name`` means: a file, a name in ``backups``, or ``latest`` (of those
+    that can be read, leaving out what a restore put aside).
 
     Raises:
         StoreError: there is none, or several names begin so.
     """
     found = copies(path)
     if name == "latest":
-        found = found[:1]
+        usable = (one for one in map(described, found) if one.kind != "replaced" and one.problem is None)
+        found = [one.path for one in usable][:1]
     elif Path(name).is_file():
         return Path(name)
     else:
@@ -35,6 +37,8 @@ def find_backup(path: Path, name: str) -> Path:
     if len(found) == 1:
         return found[0]
     reason = f"{len(found)} backups begin with {name}" if found else f"There is no backup {name} of {path}"
+    if name == "latest":
+        reason = f"There is no backup of {path} that can be read"
     raise StoreError(f"{reason}; `pagedchat sessions restore` lists them.", "unreachable")
 
 

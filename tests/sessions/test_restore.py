@@ -120,8 +120,11 @@ def test_a_copy_is_found_by_name_beginning_or_path(place: Path) -> None:
     copy = find_backup(place, "latest")
     for name in (copy.name, copy.stem, "sessions-2026", str(copy)):
         assert find_backup(place, name) == copy
-    back_up(place)
-    with pytest.raises(StoreError, match="2 backups begin with sess"):
+    newer = back_up(place)
+    copied(newer, backup_folder(place) / "sessions-20990101T000000.000000Z-replaced.db")
+    (backup_folder(place) / "sessions-20980101T000000.000000Z-daily.db").write_bytes(b"noise" * 1000)
+    assert find_backup(place, "latest") == newer
+    with pytest.raises(StoreError, match="4 backups begin with sess"):
         find_backup(place, "sess")
     with pytest.raises(StoreError, match="no backup nothing"):
         find_backup(place, "nothing")
