@@ -92,7 +92,9 @@ class TerminalChat:
         if select.select([self._terminal], [], [], pause_s)[0]:
             try:
                 self.raw += os.read(self._terminal, 65536).decode(errors="replace")
-            except OSError:  # nobody has the other end any more
+            except OSError as error:  # nobody has the other end any more
+                if pause_s >= 0.5 and self.process.poll() is not None:
+                    raise AssertionError(f"{wanted!r} did not come before the end: {self.screen[-2000:]!r}") from error
                 time.sleep(pause_s / 10)
             self.screen = _ESCAPES.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
         elif self.process.poll() is not None and pause_s >= 0.5:
