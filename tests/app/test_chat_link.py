@@ -21,6 +21,7 @@ from pagedchat.app.folders import find_folders
 from pagedchat.app.instance import InstanceLock, RunningServer, read_note
 from pagedchat.engine.errors import PagedChatError
 from pagedchat.sessions.chat_service import ChatService
+from support.command import pagedchat
 from support.page_server import PageServer
 from support.paged_client import PagedFakeClient
 
@@ -167,6 +168,31 @@ def test_when_the_server_ends_a_follower_is_told_and_later_calls_say_so(tmp_path
     with pytest.raises(PagedChatError, match="has ended"):
         chats.call("status")
     chats.close()
+
+
+def test_commands_beside_a_server_go_through_it_and_its_pages_hear_of_them(server, tmp_path):
+    folders = find_folders(server.folder)
+    lock = InstanceLock(folders.data)
+    assert lock.take(0) is None
+    lock.publish(server.port, server.url)
+    file = tmp_path / "výlet.jsonl"
+    file.write_text('{"messages": [{"role": "user", "content": "Xylophone"}, {"role": "assistant", "content": "Yes"}]}')
+    events: list[dict] = []
+    end = server.call(server.service.subscribe, events.append)
+    try:
+        done = pagedchat("sessions", "import", str(file), "--data-dir", str(server.folder))
+        assert "1 chat with 2 messages imported" in done.stdout, done.stderr
+        bad = pagedchat("sessions", "import", __file__, "--data-dir", str(server.folder))
+        assert bad.returncode == 1 and "no export of chats" in bad.stdout
+        done = pagedchat("sessions", "rm", "Xylophone", "--data-dir", str(server.folder))
+        assert "in the trash" in done.stdout, done.stderr
+        refused = pagedchat("sessions", "restore", "latest", "--data-dir", str(server.folder))
+        assert server.url in refused.stderr
+    finally:
+        server.call(end)
+        lock.release()
+    told = [one["session"]["deleted_at"] for one in events if one["type"] == "session"]
+    assert told[0] is None and told[-1] is not None
 
 
 def test_a_server_that_is_killed_is_noticed_by_whoever_waits():

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.command import pagedchat
@@ -151,6 +152,19 @@ def test_a_signal_saves_what_there_is_of_the_reply(chat, number, status):
 
     [(_, found, content)] = [one for one in stored(chat.database) if one[0] == "assistant"]
     assert found == status and content.startswith("UWORD") and out.startswith("UWORD")
+
+
+def test_after_a_kill_the_next_chat_finds_the_reply_marked_and_the_engine_is_gone(chat):
+    line = command(*chat.arguments("word " * 400, model="slow"))
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment()) as process:
+        wait_for_text(chat.database)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    assert children and psutil.wait_procs(children, timeout=5)[1] == []
+
+    assert chat("-c", "again").returncode == 0
+    replies = [one for one in stored(chat.database) if one[0] == "assistant"]
+    assert [status for _, status, _ in replies] == ["interrupted", "done"] and replies[0][2].startswith("UWORD")
 
 
 def test_a_second_chat_beside_one_without_a_server_is_refused_with_the_way_out(chat):
