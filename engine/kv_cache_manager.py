@@ -66,6 +66,7 @@ class KVCacheManager(KVContent):
         self.admission = Admission(self.pool, self.index, self.demand)
         self._tails: dict[Request, LiveRequest] = {}
         self._taken_over: dict[Request, Claims] = {}  # whose tails were taken in place, until they are stored again
+        self._held_beside: dict[Request, list[int]] = {}  # copied tails that are to be there afterwards
         self._copies = BlockCopies()
 
     # -- looking up ---------------------------------------------------------------------------------------------
@@ -161,6 +162,7 @@ class KVCacheManager(KVContent):
         if self.enable_caching and not sources:
             self._store_tail(request)
         self._let_go(request)
+        sources = [*sources, *self._held_beside.pop(request, [])]
         blocks += sources  # they succeed blocks of this table in the index, so they must be evicted before them
         self.pool.release(blocks)
         self._emit("released", blocks, request)
@@ -241,6 +243,8 @@ class KVCacheManager(KVContent):
             self.index.remove(node)
         elif node is not None:
             self.users.note(request.user, node, found.partial_tokens)
+            if not request.keep:
+                self._hold_beside(request, found.partial)
         for table, block in zip(request.tables, found.partial, strict=True):
             self.pool.acquire(block)
             table.append(block)
@@ -251,6 +255,12 @@ class KVCacheManager(KVContent):
                 self.pool.set_content(block, False)
             request.metrics.blocks_shared += len(found.partial)
             self._emit("shared", found.partial, request, num_tokens=found.partial_tokens)
+
+    def _hold_beside(self, request: Request, blocks: list[int]) -> None:
+        """A request that leaves nothing behind must not cost the chat that it looks at its tail either."""
+        for block in blocks:
+            self.pool.acquire(block)
+        self._held_beside[request] = list(blocks)
 
     def _is_idle(self, node: Node) -> bool:
         """Whether nobody uses a node's blocks and nothing follows them."""

@@ -28,6 +28,7 @@ class KVContent:
     _copies: BlockCopies
     _tails: dict[Request, LiveRequest]
     _taken_over: dict[Request, Claims]
+    _held_beside: dict[Request, list[int]]
 
     def reset(self) -> bool:
         """Forget all cached content, pinned too; False, and nothing changed, while blocks are in use."""
@@ -43,7 +44,8 @@ class KVContent:
     def conserved(self, requests: Iterable[Request]) -> bool:
         """Whether counts equal the entries of all tables and every block is free, cached or active."""
         entries = [block for request in requests for table in request.tables for block in table if block != NO_BLOCK]
-        return self.pool.conserved([*entries, *self._copies.held])
+        beside = [block for blocks in self._held_beside.values() for block in blocks]
+        return self.pool.conserved([*entries, *self._copies.held, *beside])
 
     def set_pinned(self, blocks: Sequence[int], pinned: bool) -> None:
         """Keep cached content from eviction, or no longer."""

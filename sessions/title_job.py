@@ -3,8 +3,8 @@
     system │ question │ reply │ "Give this chat a title…"  ──> thoughts, one line
     '------- cached -------'   '------- never stored, nor kept in the cache -------'
 
-The prompt extends what is cached of the chat by one turn. It runs at background priority, ends after some seconds, and
-at once when anything is asked in its chat.
+The prompt extends what is cached of the chat by one turn, or there is none: nothing is left out to make room. It runs
+at background priority, ends after some seconds, and at once when anything is asked in its chat.
 """
 
 from __future__ import annotations
@@ -127,7 +127,6 @@ def _request(path: PromptPath, salt: str) -> GenerateRequest:
         request_id=f"{OWN_WORK}title-{session_id}",
         messages=messages,
         begun_at=path.session.prompt_date,
-        trim=True,
         labels={"session": session_id},
         salt=salt,
         priority=BACKGROUND_PRIORITY,

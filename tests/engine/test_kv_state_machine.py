@@ -47,9 +47,10 @@ class Machine(RuleBasedStateMachine):
         self.count += 1
         return Request(str(self.count), tokens, SamplingParams(), self.count, 0.0, 0, 9, labels, salt)
 
-    @rule(prompt=TOKENS, session=SESSIONS, salt=st.sampled_from(["", "", "", "x"]))
-    def admit(self, prompt, session, salt):
+    @rule(prompt=TOKENS, session=SESSIONS, salt=st.sampled_from(["", "", "", "x"]), aside=st.integers(0, 3))
+    def admit(self, prompt, session, salt, aside):
         request = self.request(prompt, session, salt)
+        request.keep = aside > 0
         before = self.books()
         if self.kv.admit(request):
             self.requests.append(request)
