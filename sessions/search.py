@@ -6,6 +6,7 @@ Without an index the newest messages are read one by one, and the answer says so
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from . import search_index
 from .connection import Connection
+from .errors import StoreError
 from .search_filters import Condition, conditions, leaves_few, only_messages
 from .search_query import Query, parse
 from .search_snippet import Snippet, beginning, snippet
@@ -24,7 +26,7 @@ MOST = 1000
 
 _INDEXED_TRAITS = {"code": FENCE, "link": LINK}
 _WEIGHTS = "1.0, 0.4"  # of content and reasoning
-_TITLE_WEIGHT = 3.0
+_TITLE_WEIGHT, _TITLE_BONUS = 3.0, 1.0  # the bonus is for words that are in most titles
 _RECENT_DAYS = 30.0
 _MOST_TITLES = 200
 _SCAN_CHARACTERS = 4_000_000
@@ -81,11 +83,15 @@ class _Candidate(NamedTuple):
     title: bool = False
 
 
-class Search:
-    """Answers searches over a reading connection."""
+class _IndexUnreadableError(Exception):
+    """The full-text index is there, but cannot be read."""
 
-    def __init__(self, reader: Connection) -> None:
-        self._reader = reader
+
+class Search:
+    """Answers searches over a reading connection; the writing one is told when the index cannot be read."""
+
+    def __init__(self, writer: Connection, reader: Connection) -> None:
+        self._writer, self._reader = writer, reader
 
     def find(self, text: str, limit: int = 20, offset: int = 0) -> Found:
         """The hits of what stands in the search field, from the one numbered ``offset`` on.
@@ -98,11 +104,19 @@ class Search:
         query = parse(text)
         if query.empty:
             return Found(note=f"There is no letter or digit to search for in {text.strip()}." if text.strip() else "")
+        try:
+            return self._answer(query, limit, offset, scan=False)
+        except _IndexUnreadableError:
+            with contextlib.suppress(StoreError):
+                search_index.give_up(self._writer)
+            return self._answer(query, limit, offset, scan=True)
+
+    def _answer(self, query: Query, limit: int, offset: int, *, scan: bool) -> Found:
         with self._reader.reading() as connection:
-            if search_index.usable(connection):
-                found, candidates = Found(), _indexed(connection, query)
-            else:
+            if scan or not search_index.usable(connection):
                 found, candidates = _scanned(connection, query)
+            else:
+                found, candidates = Found(), _indexed(connection, query)
             messages = [one for one in candidates if not one.title]
             found.more = found.more or len(messages) > MOST
             ranked = sorted(messages, key=lambda one: one.created_at, reverse=True)[:MOST]
@@ -129,20 +143,29 @@ def _rank(candidate: _Candidate) -> float:
 
 
 def _indexed(connection: sqlite3.Connection, query: Query) -> list[_Candidate]:
-    wanted, unwanted = _expressions(query)
     filters = conditions(connection, query)
+    try:
+        found = _indexed_messages(connection, query, filters)
+        return found + _indexed_titles(connection, query, filters)
+    except sqlite3.DatabaseError as error:
+        if search_index.concerns_index(error):
+            raise _IndexUnreadableError from error
+        raise
+
+
+def _indexed_messages(connection: sqlite3.Connection, query: Query, filters: list[Condition]) -> list[_Candidate]:
+    wanted, unwanted = _expressions(query)
     first = [one for one in filters if leaves_few(connection, one)]
-    then = [one for one in filters if one not in first]
-    values = [value for one in [*then, *first] for value in one.values]
-    where = [_VISIBLE, *(f"({one.row})" for one in then)]
+    then = [one for one in filters if one not in first or one.costly]
+    values = [value for one in [*first, *then] for value in one.values]
+    key = "+w.rowid" if wanted else "m.key"
+    where = [_VISIBLE, *(f"{key} IN ({one.keys})" for one in first), *(f"({one.row})" for one in then)]
     if wanted:
         match = " AND ".join(wanted) + (f" NOT ({' OR '.join(unwanted)})" if unwanted else "")
-        where += [f"+w.rowid IN ({one.keys})" for one in first]
         rows = _matches(connection, "1.0", where, [match, *values])
         if len(rows) <= MOST:  # among more than that, words say little and the newest come first
             rows = _matches(connection, f"-bm25(message_words, {_WEIGHTS})", where, [match, *values])
     else:
-        where += [f"m.key IN ({one.keys})" for one in first]
         if unwanted:
             where.append("m.key NOT IN (SELECT rowid FROM message_words WHERE message_words MATCH ?)")
             values.append(" OR ".join(unwanted))
@@ -152,8 +175,7 @@ def _indexed(connection: sqlite3.Connection, query: Query) -> list[_Candidate]:
             f"WHERE {' AND '.join(where)} ORDER BY m.created_at DESC, m.key DESC LIMIT {MOST + 1}",
             values,
         )
-    found = [_Candidate(key, created_at, score) for key, created_at, score in rows]
-    return found + _indexed_titles(connection, query, filters)
+    return [_Candidate(key, created_at, score) for key, created_at, score in rows]
 
 
 def _matches(
@@ -174,7 +196,7 @@ def _indexed_titles(connection: sqlite3.Connection, query: Query, filters: list[
     match = " AND ".join(map(_phrase, query.wanted))
     match += "".join(f" NOT {_phrase(one)}" for one in query.unwanted)
     rows = connection.execute(
-        f"SELECT s.key, s.updated_at, -bm25(session_words) * {_TITLE_WEIGHT} "
+        f"SELECT s.key, s.updated_at, {_TITLE_BONUS} - {_TITLE_WEIGHT} * bm25(session_words) "
         "FROM session_words CROSS JOIN sessions s ON s.key = session_words.rowid "
         f"WHERE session_words MATCH ? AND {_of_titles(filters)} "
         f"ORDER BY session_words.rowid DESC LIMIT {_MOST_TITLES}",
@@ -242,7 +264,7 @@ def _scanned_titles(connection: sqlite3.Connection, query: Query, filters: list[
     )
     for key, updated_at, title in rows:
         if _fits(query, title):
-            yield _Candidate(key, updated_at, _TITLE_WEIGHT, title=True)
+            yield _Candidate(key, updated_at, 1.0 + _TITLE_BONUS, title=True)
 
 
 def _fits(query: Query, *texts: str) -> bool:

@@ -52,7 +52,7 @@ class Condition:
     Attributes:
         row: holds for the messages that stay.
         keys: selects the keys of all of them; "" where only ``row`` can tell.
-        costly: to ask for each message, however few ``keys`` would leave.
+        costly: ``row`` is, so ``keys`` are always asked first; they may leave a few messages too many.
         values: for the parameters of ``row``, and of ``keys``, which are the same.
     """
 

@@ -35,6 +35,7 @@ _TABLES = {
     "message_words": f"fts5(content, reasoning, content = '', {_TOKENS})",
     "session_words": f"fts5(title, {_TOKENS})",
 }
+_BROKEN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT)
 _FILL_HASH_BYTES = 16 << 20
 # As bytes: what no UTF-8 can be read from must not keep the other texts from being found.
 _TEXTS = "SELECT key, CAST(content AS BLOB), CAST(reasoning AS BLOB) FROM messages WHERE status != 'streaming'"
@@ -71,14 +72,13 @@ def needs_rebuild(connection: sqlite3.Connection) -> bool:
     try:
         return not connection.execute(query).fetchone()[0]
     except sqlite3.DatabaseError as error:
-        if _concerns_index(error):
+        if concerns_index(error):
             return True
         raise
 
 
 def catch_up(writer: Connection) -> None:
-    """Make the index anew where it can be made and is not in step, at a start. A broken one that SQLite cannot even
-    remove is left; searches do without it.
+    """Make the index anew where it can be made and is not in step, at a start. If that fails, searches do without.
 
     Raises:
         StoreError: the disk or another program is in the way.
@@ -97,7 +97,7 @@ def rebuild(connection: sqlite3.Connection) -> None:
         _set_state(connection, _STALE)
         return
     for name, definition in _TABLES.items():
-        connection.execute(f"DROP TABLE IF EXISTS {name}")
+        _drop(connection, name)
         connection.execute(f"CREATE VIRTUAL TABLE {name} USING {definition}")
     connection.execute("INSERT INTO message_words (message_words, rank) VALUES ('hashsize', ?)", [_FILL_HASH_BYTES])
     connection.executemany(_PUT, _rows(connection.execute(_TEXTS + " ORDER BY key")))
@@ -106,6 +106,31 @@ def rebuild(connection: sqlite3.Connection) -> None:
     titles = connection.execute("SELECT key, title FROM sessions WHERE title IS NOT NULL ORDER BY key")
     connection.executemany(_PUT_TITLE, ((row[0], index_text(row[1])) for row in titles))
     _set_state(connection, SIGNATURE)
+
+
+def _drop(connection: sqlite3.Connection, name: str) -> None:
+    try:
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+    except sqlite3.DatabaseError as error:
+        if not concerns_index(error):
+            raise
+        # FTS5 cannot open it, not even to remove it; without its own entry what it kept is ordinary tables.
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = ?", [name])
+        connection.execute("PRAGMA writable_schema = RESET")
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ? ESCAPE '!'"
+        for row in connection.execute(query, [name.replace("_", "!_") + "!_%"]).fetchall():
+            connection.execute(f"DROP TABLE {row[0]}")
+
+
+def give_up(writer: Connection) -> None:
+    """Note that a search could not read the index, so that the next start makes it anew.
+
+    Raises:
+        StoreError: the disk or another program is in the way.
+    """
+    with writer.transaction(durable=False) as connection:
+        _set_state(connection, _STALE)
 
 
 def put(connection: sqlite3.Connection, message_id: str) -> None:
@@ -197,18 +222,21 @@ def _attempt(connection: sqlite3.Connection, work: Callable[[], object]) -> None
     connection.execute("SAVEPOINT words")
     try:
         work()
-        connection.execute("RELEASE words")  # FTS5 writes what it gathered here, and not only at the commit
+        # At an inner savepoint FTS5 writes what it gathered, and not only at the commit, where nothing could be undone.
+        connection.execute("SAVEPOINT words_written")
+        connection.execute("RELEASE words_written")
+        connection.execute("RELEASE words")
     except sqlite3.DatabaseError as error:
-        if not connection.in_transaction or not _concerns_index(error):
+        if not connection.in_transaction or not concerns_index(error):
             raise
         connection.execute("ROLLBACK TO words")
         connection.execute("RELEASE words")
         _set_state(connection, _STALE)
 
 
-def _concerns_index(error: sqlite3.DatabaseError) -> bool:
+def concerns_index(error: sqlite3.DatabaseError) -> bool:
     """Whether it may be the index alone: it is damaged, or tables of it are missing."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
 
 
 def _state(connection: sqlite3.Connection) -> str | None:

@@ -24,6 +24,9 @@ FILTERS = ("role", "folder", "model", "before", "after", "has")
 HAS = ("attachment", "branch", "code", "error", "link", "reasoning")
 """What a message can be asked to have; ``branch``: it has siblings."""
 
+MOST_WORDS = 50
+MOST_CHARACTERS = 4000
+
 _OPENING, _CLOSING = '"“„', '"”“'
 _QUOTED = f"[{_OPENING}](?P<quoted>[^{_CLOSING}]*)(?P<closed>[{_CLOSING}])?"
 _FILTER = re.compile(rf"(?P<minus>-?)(?P<name>{'|'.join(FILTERS)}):(?:{_QUOTED}|(?P<plain>\S*))", re.IGNORECASE)
@@ -76,8 +79,10 @@ def parse(text: str, now: datetime | None = None) -> Query:
         now: the time that relative dates count from; dates are of its zone, or of this computer's if it has none.
 
     Raises:
-        SessionError: a filter has a value it cannot have.
+        SessionError: a filter has a value it cannot have, or there is too much of it.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise SessionError(f"This search is too long; it can have {MOST_CHARACTERS:,} characters.")
     now = now or datetime.now()
     wanted: list[Term] = []
     unwanted: list[Term] = []
@@ -103,9 +108,14 @@ def parse(text: str, now: datetime | None = None) -> Query:
             if term is not None:
                 (unwanted if found["minus"] else wanted).append(term)
         place = found.end()
+    wanted, unwanted = list(dict.fromkeys(wanted)), list(dict.fromkeys(unwanted))
+    if len(wanted) + len(unwanted) > MOST_WORDS:
+        raise SessionError(
+            f"A search can have at most {MOST_WORDS} words; put a passage in quotes to look for it as it is."
+        )
     return Query(
-        tuple(dict.fromkeys(wanted)),
-        tuple(dict.fromkeys(unwanted)),
+        tuple(wanted),
+        tuple(unwanted),
         tuple(dict.fromkeys(filters)),
         max(dates["after"], default=None),
         min(dates["before"], default=None),

@@ -79,7 +79,7 @@ class SessionStore(TreeStore):
         return store
 
     def _add_parts(self, folder: Path | None) -> None:
-        self.search = Search(self._reader)
+        self.search = Search(self._writer, self._reader)
         self.library = Library(self._writer, self._reader)
         self.presets = Presets(self._writer, self._reader)
         self.drafts = Drafts(self._writer, self._reader)
