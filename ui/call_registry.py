@@ -14,7 +14,7 @@ Call = Callable[[Connection, View], Awaitable[Any]]
 CALLS: dict[str, Call] = {}
 
 _OBJECTS = ("change", "params")
-_IDS = ("session", "message", "parent", "folder", "branch", "a", "b")
+_IDS = ("session", "message", "parent", "folder", "branch", "preset", "a", "b")
 _TEXTS = ("text", "title", "name", "query", "mode")
 _FLAGS = ("on", "temporary")
 _NUMBERS = ("version", "limit", "offset")

@@ -79,8 +79,13 @@ async def older(connection: Connection, frame: View) -> None:
 @call
 async def create(connection: Connection, frame: View) -> View:
     service = connection.hub.service
-    kind = {"temporary": True} if frame.get("temporary") else {}
-    session = await service.create_session(frame.get("system_prompt"), frame.get("params"), **kind)
+    session = await service.create_session(
+        frame.get("system_prompt"),
+        frame.get("params"),
+        preset_id=frame.get("preset"),
+        folder_id=frame.get("folder"),
+        temporary=frame.get("temporary") or False,
+    )
     return connection.hub.with_hue(session)
 
 
@@ -94,7 +99,11 @@ async def settings(connection: Connection, frame: View) -> View:
         changes = {"system_prompt": change.pop("system_prompt")} if "system_prompt" in change else {}
         if change:
             changes["params"] = {name: change[name] for name in PARAMS if name in change}
-    changed = await service.update_settings(session_id, **changes, version=frame.get("version"))
+    try:
+        changed = await service.update_settings(session_id, **changes, version=frame.get("version"))
+    except PagedChatError:
+        await service.core.retell_session(session_id)
+        raise
     return {**changed, "info": connection.hub.client.status.info}
 
 

@@ -22,6 +22,8 @@ RENDERS_PER_S = 15
 COST_SHARE = 8
 """A reply whose render takes t seconds is rendered every 8 t seconds at most."""
 NUM_HUES = 6
+TEMPORARY_WAITS_S = 30.0
+"""How long a temporary chat waits for its page to come back."""
 
 
 SHELF_EVENTS = ("folders", "draft", "branch", "purged")
@@ -85,6 +87,7 @@ class Hub:
         """A page has gone."""
         self._connections.discard(connection)
         self.kv.unfollow(connection)
+        self._leave_temporary(connection.session_id)
         if self._connections:
             return
         for unsubscribe in self._unsubscribe:
@@ -95,6 +98,17 @@ class Hub:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _leave_temporary(self, session_id: str | None) -> None:
+        """A temporary chat that no page shows ends, unless one comes back to it: a page that is loaded again does."""
+        if session_id is None or not self.service.core.is_temporary(session_id):
+            return
+
+        def end() -> None:
+            if not any(one.session_id == session_id for one in self._connections):
+                self.service.core.background(self.service.end_temporary(session_id))
+
+        asyncio.get_running_loop().call_later(TEMPORARY_WAITS_S, end)
 
     # -- what a page asks for ---------------------------------------------------------------------------------------
 

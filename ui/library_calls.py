@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..engine.errors import RequestError
+from ..engine.errors import PagedChatError, RequestError
 from .call_registry import call, pass_on
 from .connection import Connection
 from .views import View, list_item
@@ -16,6 +16,7 @@ MOST_HITS = 200
 
 pass_on("delete", "delete", "session")
 pass_on("undelete", "undelete", "session")
+pass_on("end_temporary", "end_temporary", "session")
 pass_on("delete_branch", "delete_branch", "message", answers=True)
 pass_on("restore_branch", "restore_branch", "branch", answers=True)
 pass_on("compare", "compare", "a", "b", answers=True)
@@ -28,8 +29,12 @@ pass_on("undelete_folder", "library.undelete_folder", "folder")
 
 
 async def _changed(connection: Connection, change: Any, *arguments: Any, version: int | None) -> View:
-    """Change a chat; the answer is its line in the list."""
-    session = await change(*arguments, version=version)
+    """Change a chat; the answer is its line in the list. If that is refused, all pages get the chat as it is."""
+    try:
+        session = await change(*arguments, version=version)
+    except PagedChatError:
+        await connection.hub.service.core.retell_session(arguments[0])
+        raise
     return list_item(connection.hub.with_hue(session))
 
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from pagedchat.engine.errors import RequestError
+from pagedchat.sessions.errors import StoreError
 from pagedchat.sessions.store import SessionStore
 from support.page_driver import PageDriver
 from support.page_server import PageServer
@@ -190,6 +191,24 @@ def test_a_failed_send_keeps_the_text_in_the_composer(chat: PageDriver, server: 
     chat.test_id("send").click()
     expect(chat.messages("user")).to_have_count(2)
     expect(chat.test_id("composer")).to_have_value("")
+
+
+def test_a_reply_that_cannot_be_saved_says_so_until_it_is(
+    chat: PageDriver, server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StoreError("The disk that holds sessions.db is full; free some space.", "full")
+
+    chat.ask("Before the disk is full")
+    for name in ("save_partial", "finish_reply"):
+        monkeypatch.setattr(server.service.store, name, full)
+    chat.send("While it is full")
+    note = chat.messages("assistant").last.locator(".note")
+    expect(note).to_contain_text("Not saved yet: The disk that holds sessions.db is full")
+    expect(chat.messages("assistant").last.locator(".body")).to_have_text("Hello!")
+    monkeypatch.undo()
+    expect(note).to_be_hidden()
+    chat.wait_done()
 
 
 def test_fetching_and_loading_are_shown_with_true_progress(chat: PageDriver, ready_again: PageServer) -> None:

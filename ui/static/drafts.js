@@ -13,6 +13,7 @@ export class Drafts {
     this.offer = offer;
     this.known = new Map(); // session -> {text, version, dirty}
     this.timers = new Map();
+    this.unstored = new Set(); // chats that leave nothing in this browser
     addEventListener("pagehide", () => { for (const session of this.known.keys()) this.#store(session, true); });
   }
 
@@ -80,7 +81,7 @@ export class Drafts {
 
   #store(session, all = false) {
     const { text, version, dirty } = this.#of(session);
-    if (text.length > LONGEST && !all) return;
+    if ((text.length > LONGEST && !all) || this.unstored.has(session)) return;
     try {
       if (text || dirty) localStorage.setItem(KEY + (session || "new"), JSON.stringify({ text, version, dirty }));
       else localStorage.removeItem(KEY + (session || "new"));

@@ -40,8 +40,7 @@ export class Library {
   // -- menus --------------------------------------------------------------------------------------------------------
 
   menu(session, { rename }) {
-    const { pinned, archived, temporary } = session;
-    if (temporary) return [{ label: "End this chat", icon: "trash", danger: true, run: () => this.page.endTemporary() }];
+    const { pinned, archived } = session;
     return [
       { label: "Rename", icon: "edit", testid: "rename", run: rename },
       { label: pinned ? "Unpin" : "Pin", icon: "pin", testid: "pin", run: () => this.#change("pin", session, { on: !pinned }) },

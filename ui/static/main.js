@@ -209,6 +209,10 @@ class Page {
   enter(id, push) {
     this.current = id;
     this.blank = id === null;
+    if (this.ending && this.ending !== id) {
+      this.socket.call("end_temporary", { session: this.ending }).catch(complain);
+      this.ending = null;
+    }
     this.sidebar.select(id);
     if (this.composer.session !== id || !this.entered) this.composer.open(id, !this.entered || this.composer.session === null);
     this.entered = true;
@@ -222,6 +226,7 @@ class Page {
   showPath(frame, fresh = false) {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
+    if (frame.session.temporary) this.composer.drafts.unstored.add(frame.session.id);
     this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh });
     this.settle();
     this.changed();
@@ -259,18 +264,13 @@ class Page {
     this.show(null).catch(complain);
   }
 
-  /** Whether the shown chat may be left; one that is not kept asks. */
+  /** Whether the shown chat may be left; one that is not kept asks, and ends when another is shown. */
   async mayLeave() {
     if (!this.session?.temporary) return true;
-    const { id } = this.session;
-    if (this.chat.ids.length && !(await confirmed("End this temporary chat?", "It is not kept: its messages are gone when you leave it.", "End it"))) return false;
-    this.session = null;
-    await this.socket.call("end_temporary", { session: id }).catch(complain);
+    const words = "It is not kept: its messages are gone when you leave it.";
+    if (this.chat.ids.length && !(await confirmed("End this temporary chat?", words, "End it"))) return false;
+    this.ending = this.session.id;
     return true;
-  }
-
-  endTemporary() {
-    return this.open(null);
   }
 
   /** A new chat, unless the shown one is still empty. */
@@ -287,7 +287,8 @@ class Page {
 
   async #begin(options) {
     const session = await this.socket.call("create", options);
-    if (!session.temporary) this.sidebar.put(session);
+    if (session.temporary) this.composer.drafts.unstored.add(session.id);
+    this.sidebar.put(session);
     await this.show(session.id);
   }
 

@@ -74,30 +74,36 @@ export class Message {
     const words = this.#ending();
     this.note.hidden = !words;
     if (!words) return;
-    const { resumable } = this;
+    const { resumable, unsaved } = this;
     const link = (text, onclick, testid) => h("button.link", { type: "button", onclick, "data-testid": testid }, text);
     refill(this.note, `${status}|${words}|${resumable}`, () => [
-      status === "error" || status === "interrupted" ? icon("warn") : null,
+      status === "error" || status === "interrupted" || unsaved ? icon("warn") : null,
       h("span", {}, words),
       resumable ? link("Continue", () => this.act.resume(this.id), "continue") : null,
       status === "error" ? link("Try again", () => this.act.regenerate(this.id)) : null,
       this.role === "user" ? link("Get a reply", () => this.act.regenerate(this.id)) : null,
     ]);
-    this.note.dataset.kind = status;
+    this.note.dataset.kind = unsaved ? "unsaved" : status;
   }
 
   /** What to say about how it ended; nothing for a whole reply. */
   #ending() {
     const { status, error, generation } = this.view;
     if (this.role === "user") return this.last ? "This message has no reply." : null;
+    if (this.unsaved) return error;
     if (status === "done") return generation?.finish_reason === "length" ? "The reply limit was reached." : null;
     return status === "stopped" ? ENDED.stopped : ENDED[status] && (error || ENDED[status]);
+  }
+
+  /** A reply that did not fail, with an error: it could not be stored so far. */
+  get unsaved() {
+    return this.role === "assistant" && Boolean(this.view.error) && ["streaming", "done", "stopped"].includes(this.view.status);
   }
 
   get resumable() {
     const { status, generation, content, reasoning } = this.view;
     const cut = ["stopped", "interrupted", "error"].includes(status) || generation?.finish_reason === "length";
-    return this.role === "assistant" && cut && Boolean(content || reasoning);
+    return this.role === "assistant" && cut && !this.unsaved && Boolean(content || reasoning);
   }
 
   #drawFoot() {
