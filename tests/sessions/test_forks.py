@@ -105,7 +105,8 @@ def test_what_is_deleted_hidden_or_has_no_text_yet_stays_behind(chat: StoredChat
     _, empty = store.add_reply(chat.ids["r1"])
     new = StoredChat(store, store.fork(empty.id, "tree").id)
     assert tree_of(new) == {"": ["q1"], "q1": ["r1", "r1'"], "r1": ["q2", "q2'"], "q2'": ["r2'"]}
-    assert new.shown() == ["q1"]
+    assert new.shown() == ["q1", "r1", "q2"]  # what was used last below the question
+    assert StoredChat(store, store.fork(empty.id, "branch").id).shown() == ["q1"]
     for refused, sentence in ((hidden.id, "without any text"), (chat.ids["r2"], "restore it")):
         with pytest.raises(SessionError, match=sentence):
             store.fork(refused, "branch")
