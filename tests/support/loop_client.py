@@ -101,7 +101,9 @@ class LoopClient(EngineCalls):
             self._items[request_id].put_nowait(item)
 
 
-def scripted_loop_client(template: str, num_blocks: int = 512, block_size: int = 4, **settings: Any) -> LoopClient:
+def scripted_loop_client(
+    template: str, num_blocks: int = 512, block_size: int = 4, client: type[LoopClient] = LoopClient, **settings: Any
+) -> LoopClient:
     """Over a model that is none: what it says is a function of all it sees through its block tables."""
     builder = builder_of(template)
     tokenizer = builder._tokenizer
@@ -113,7 +115,7 @@ def scripted_loop_client(template: str, num_blocks: int = 512, block_size: int =
         num_blocks=num_blocks,
     )
     engine._model_info = {"model": "scripted", "fingerprint": "scripted"}
-    return LoopClient(engine)
+    return client(engine)
 
 
 def tiny_model_client(path: Path, **settings: Any) -> LoopClient:
