@@ -119,3 +119,30 @@ def test_pages_that_change_different_parameters_at_once_both_win(tmp_path: Path)
                 await room.service.update_settings(session_id, params={"warmth": 1})
 
     play(story())
+
+
+def test_every_page_hears_of_folders_and_presets_whole_and_of_nothing_else(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "s.db") as room:
+            library = room.service.library
+            folder, preset = (await library.add_folder("f"))["id"], (await library.save_preset({"name": "p"}))["id"]
+            for kind, change in (
+                ("folders", lambda: library.rename_folder(folder, "g")),
+                ("folders", lambda: library.delete_folder(folder)),
+                ("folders", lambda: library.undelete_folder(folder)),
+                ("folders", lambda: library.add_folder("h")),
+                ("presets", lambda: library.save_preset({"id": preset, "policy": "Be brief."})),
+                ("presets", lambda: library.delete_preset(preset)),
+                ("presets", lambda: library.undelete_preset(preset)),
+            ):
+                room.events.clear()
+                await change()
+                whole = await (library.folders() if kind == "folders" else library.presets())
+                assert room.events == [{"type": kind, kind: whole}]
+            for refused in (library.rename_folder("none", "x"), library.delete_preset("none")):
+                room.events.clear()
+                with pytest.raises(SessionError, match="does not exist"):
+                    await refused
+                assert room.events == []
+
+    play(story())
