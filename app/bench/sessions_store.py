@@ -46,7 +46,7 @@ class Shape:
     """How large the store is.
 
     Attributes:
-        messages: in all sessions, those of the long one included.
+        messages: in all sessions, those of the long one included, about.
         long_messages: messages on the shown branch of the long session.
         long_characters: characters of all of them.
     """
@@ -153,7 +153,7 @@ class _Maker:
             last = number == shape.sessions - 1
             rest = shape.sessions - number - 1
             if last:
-                size = max(2, self._left)
+                size = shape.long_messages
             else:
                 size = max(2, round((self._left - shape.long_messages) / rest * self._random.uniform(0.3, 1.7)) & ~1)
             self._moment += timedelta(days=2 * 365) / shape.sessions
