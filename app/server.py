@@ -29,6 +29,7 @@ import uvicorn
 from ..engine.client import EngineClient
 from ..engine.errors import ConfigError, ModelFileError, PagedChatError
 from ..sessions.chat_service import ChatService
+from ..sessions.schema import upgrade_notice
 from ..sessions.store import SessionStore
 from . import browser, ports
 from .background import in_thread, leave_after
@@ -84,6 +85,8 @@ def run(configuration: Configuration) -> int:
         start_log(folders.logs)
         _quiet_environment(folders)
         listener = ports.listen(settings.host, settings.port)
+        if (notice := upgrade_notice(folders.database)) is not None:
+            say(f"pagedchat: {notice}", sys.stderr)
         with listener, closing(SessionStore(folders.database)) as store:
             if store.notice:
                 say(f"pagedchat: {store.notice}", sys.stderr)

@@ -28,6 +28,14 @@ _NUMBER_SIZES = (0, 1, 2, 3, 4, 6, 8, 8)
 _ROLES = {"system", "user", "assistant", "tool"}
 _STATUSES = {"streaming", "done", "stopped", "interrupted", "error"}
 _MOST_CELLS = 1 << 14
+ID_COLUMNS = {
+    "sessions": (1,),
+    "messages": (1,),
+    "generations": (0, 1),
+    "message_tokens": (0, 1),
+    "system_tokens": (0, 1),
+}
+"""Places of the columns that name a row, in each table whose rows are known by their shape."""
 
 
 @dataclass(slots=True)
@@ -43,6 +51,12 @@ class RawRow:
     table: str
     values: list[Any]
     whole: bool
+
+    @property
+    def id(self) -> Any:
+        """What names it in its table: an id, or several values."""
+        named = tuple(self.values[place] for place in ID_COLUMNS[self.table])
+        return named[0] if len(named) == 1 else named
 
 
 class RawPages:

@@ -27,7 +27,7 @@ from .backups import row_counts, sync_file
 from .errors import StoreError, explained
 from .mending import Mended, mend
 from .pages import HEADER_BYTES, PAGE_SIZE, Header, committed_pages, mended_header, newest_header, real, size_of
-from .raw_rows import RawPages, RawRow
+from .raw_rows import ID_COLUMNS, RawPages, RawRow
 from .replacing import remove_part
 from .salvage_rows import TableRows
 from .schema import open_database
@@ -180,7 +180,9 @@ def _add_raw_rows(work: Path, fresh: sqlite3.Connection, report: SalvageReport) 
         header = Header.read(file.read(HEADER_BYTES))
         assert header is not None
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            found = [one for one in RawPages(content, header.page_size).rows() if one.table in report.unread]
+            known = {table: _known_ids(fresh, table) for table in report.unread}
+            rows = RawPages(content, header.page_size).rows()
+            found = [one for one in rows if one.table in known and one.id not in known[one.table]]
     found.sort(key=lambda one: (one.whole, _moment(one)), reverse=True)
     added = cut = 0
     for one in found:
@@ -195,6 +197,18 @@ def _add_raw_rows(work: Path, fresh: sqlite3.Connection, report: SalvageReport) 
         )
     if cut:
         report.notes.append(f"Of {_count(cut, 'message')} the end of the text is lost.")
+
+
+def _known_ids(fresh: sqlite3.Connection, table: str) -> set[Any]:
+    """Ids of the rows that were read, as ``RawRow.id`` gives them."""
+    if table not in ID_COLUMNS:
+        return set()
+    return {row[0] if len(row) == 1 else tuple(row) for row in _ids(fresh, table)}
+
+
+def _ids(fresh: sqlite3.Connection, table: str) -> Iterable[sqlite3.Row]:
+    names = [_columns(fresh, table)[place] for place in ID_COLUMNS[table]]
+    return fresh.execute(f'SELECT {", ".join(names)} FROM "{table}"')
 
 
 def _moment(row: RawRow) -> str:

@@ -115,6 +115,21 @@ def missing_notice(path: Path) -> str | None:
     return None
 
 
+def upgrade_notice(path: Path) -> str | None:
+    """What to tell before a large database of an older version is opened, which takes a while; else None."""
+    with contextlib.suppress(OSError):
+        place = real(path)
+        header = newest_header(place)
+        if header is None or header.application_id != APPLICATION_ID:
+            return None
+        if 0 < header.user_version < len(MIGRATION_NAMES) and size_of(place) > ALWAYS_CHECKED_BYTES:
+            return (
+                "the chats are copied, then brought up to this version; that takes about a minute for each GiB "
+                f"({size_of(place) / (1 << 30):.1f} GiB here)"
+            )
+    return None
+
+
 def refuse_strange(file: Path, path: Path, header: Header | None) -> None:
     """Refuse what is no database of ours, or a newer one, without a lock and without changing anything.
 

@@ -48,6 +48,16 @@ def test_an_older_database_migrates_with_every_row_and_is_kept(version: int, tmp
     assert facts(path) == after and len(list_backups(path)) == 1
 
 
+def test_a_long_migration_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sample(1, tmp_path)
+    assert schema.upgrade_notice(path) is None, "a small one takes no time"
+    monkeypatch.setattr(schema, "ALWAYS_CHECKED_BYTES", 1000)
+    assert "brought up to this version" in (schema.upgrade_notice(path) or "")
+    SessionStore(path).close()
+    assert schema.upgrade_notice(path) is None
+    assert schema.upgrade_notice(tmp_path / "none.db") is None
+
+
 @pytest.mark.parametrize("version", OLDER)
 def test_chats_of_an_older_version_go_on(version: int, tmp_path: Path) -> None:
     async def story() -> None:
