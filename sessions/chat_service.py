@@ -91,7 +91,7 @@ class ChatService:
 
     async def list_sessions(self) -> list[View]:
         """All chats that are not deleted: temporary ones, pinned ones, then the latest."""
-        return [self.core.session_view(one) for one in await self.core.sessions()]
+        return await self.core.session_views()
 
     async def last_session(self) -> View | None:
         """The chat to open when none is named: the one shown last, else the latest."""

@@ -82,10 +82,13 @@ class ServiceCore:
         """What requests of a chat share blocks under: a temporary one shares them with no other chat."""
         return f"temporary:{session_id}" if self.is_temporary(session_id) else ""
 
-    async def sessions(self) -> list[Session]:
+    async def session_views(self) -> list[View]:
         """Temporary chats, then all others that are not deleted; see ``SessionStore.sessions``."""
-        kept = await self.read(self.store.sessions)
-        return kept if self._in_memory is None else [*await self.read(self._in_memory.sessions), *kept]
+        memory, kept = [], await self.read(self.store.sessions)
+        if self._in_memory is not None:
+            memory = await self.read(self._in_memory.sessions)
+        views = [self.session_view(one, temporary=True) for one in memory]
+        return views + [self.session_view(one, temporary=False) for one in kept]
 
     # -- store and tasks --------------------------------------------------------------------------------------------
 
@@ -151,10 +154,11 @@ class ServiceCore:
         job = self.jobs.get(message.id)
         return message_view(message if job is None else job.overlay(message))
 
-    def session_view(self, session: Session) -> View:
-        """A session as pages see it."""
+    def session_view(self, session: Session, *, temporary: bool | None = None) -> View:
+        """A session as pages see it; None looks whether it is a temporary one."""
         defaults = self.engine.status.info.get("sampling_defaults") or {}
-        running, temporary = bool(self.running(session.id)), self.is_temporary(session.id)
+        running = bool(self.running(session.id))
+        temporary = self.is_temporary(session.id) if temporary is None else temporary
         return session_view(session, defaults, running=running, temporary=temporary)
 
     def tell(self, event: View) -> None:
