@@ -207,22 +207,28 @@ def _keep_in_reach(tree: ChatTree) -> None:
 
 
 def _set_head(tree: ChatTree, mends: Mends) -> None:
-    """A head that can be shown; in a file of another program it goes on to the end of its branch."""
-    by_id = {one.id: one for one in tree.nodes}
+    """A head that can be shown and is the last message of its branch: the one that was shown last, else made last."""
+    by_id = tree.by_id()
     below: dict[str | None, list[Node]] = {}
     for one in tree.nodes:
         if one.visible:
             below.setdefault(one.parent_id, []).append(one)
+    place = {one.id: number for number, one in enumerate(tree.nodes)}
     head = by_id.get(tree.head_id or "")
+    ends: list[Node] = []
+    todo = [*below.get(None, [])] if head is None or not head.visible else [head]
+    while todo:
+        one = todo.pop()
+        children = below.get(one.id)
+        if children:
+            todo.extend(children)
+        else:
+            ends.append(one)
+    last = max(ends, key=lambda one: (one.shown, one.created_at, place[one.id]), default=None)
     if head is None or not head.visible:
-        leaves = [one for one in tree.nodes if one.visible and one.id not in below]
-        mends["head"] += bool(leaves) and (tree.head_id is not None or not tree.exact)
-        latest = max(enumerate(leaves), key=lambda pair: (pair[1].shown, pair[1].created_at, pair[0]), default=None)
-        tree.head_id = latest[1].id if latest else None
-    elif not tree.exact and head.id in below:
-        while children := below.get(head.id):
-            head = children[-1]
-        tree.head_id = head.id
+        mends["head"] += last is not None and (tree.head_id is not None or not tree.exact)
+    elif last is not head:
         mends["head inside"] += 1
-    if not tree.exact and tree.head_id is not None:
-        by_id[tree.head_id].shown = 1
+    tree.head_id = last.id if last else None
+    if last is not None and not tree.exact:
+        last.shown = 1

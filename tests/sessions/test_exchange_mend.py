@@ -113,6 +113,16 @@ def test_a_head_that_is_not_there_becomes_the_last_leaf(store: SessionStore) -> 
         assert tree.by_id()[tree.head_id or ""].content == "C" and "last branch is shown" in told
 
 
+def test_a_head_in_the_middle_of_a_branch_goes_to_its_end(store: SessionStore) -> None:
+    others = [node("b", "a", shown=9), node("c", "b", shown=4), node("d", "b", shown=7), node("e", "d", shown=1)]
+    tree, told = mended(store, ROOT, *others, node("f", "a", shown=99), head_id="b")
+    assert tree.by_id()[tree.head_id or ""].content == "C" and "in the middle of a branch" in told
+    tree, _ = mended(store, ROOT, node("b", "a", deleted_at="2024-03-01T00:00:00Z"), head_id="b")
+    assert tree.by_id()[tree.head_id or ""].content == "A"
+    tree, _ = mended(store, node("a", None, deleted_at="2024-03-01T00:00:00Z"), head_id="a")
+    assert tree.head_id is None
+
+
 def test_times_that_cannot_be_are_replaced_and_those_of_the_future_kept(store: SessionStore) -> None:
     tree, told = mended(
         store,
