@@ -8,7 +8,9 @@ import pytest
 
 from pagedchat.sessions.errors import SessionError
 from support.chat_room import ChatRoom, play
+from support.chat_templates import ALL
 from support.fake_client import END, HEADERS, FakeEngineClient
+from support.loop_client import scripted_loop_client
 
 
 def sent_ids(engine: FakeEngineClient) -> list[list[int] | None]:
@@ -111,5 +113,30 @@ def test_a_message_of_any_role_is_edited_into_a_sibling(tmp_path: Path) -> None:
                 await room.service.continue_reply(edited["message"]["id"])
             await room.ask(session_id, "q", edited["message"]["id"])
             assert [one["role"] for one in room.engine.requests[-1].messages or []] == ["system", "user"]
+
+    play(story())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_real_prompts_end_in_the_edited_text_and_the_next_turn_extends_them(tmp_path: Path, name: str) -> None:
+    async def story() -> None:
+        client = scripted_loop_client(ALL[name])
+        tokenizer = client.engine.tokenizer
+        async with ChatRoom(tmp_path / "s.db", client) as room:
+            session_id = await room.new(params={"max_tokens": 9})
+            first = await room.ask(session_id, "A question?")
+            asked = client.requests[-1]
+            edited = (await room.service.edit(first["id"], "My own words go"))["message"]
+            await room.service.continue_reply(edited["id"])
+            done = await room.end_of(edited["id"])
+            assert done["content"].startswith("My own words go") and len(done["content"]) > len("My own words go")
+            assert done["generation"]["completion_tokens"] and not client.requests[-1].add_generation_prompt
+            sent = tokenizer.join_bytes(await room.service.branch_tokens(session_id)).decode(errors="replace")
+            header = sent[: sent.index("My own words go")]
+            before = (await client.build_prompt(asked.messages or [], True, asked.begun_at)).prompt_token_ids
+            assert header == tokenizer.join_bytes(before).decode()  # as if the model had begun so
+            fed = await room.service.branch_tokens(session_id)
+            after = await room.ask(session_id, "And now?", edited["id"])
+            assert after["generation"]["cached_tokens"] == len(fed) - 1
 
     play(story())

@@ -12,7 +12,9 @@ from pagedchat.sessions.errors import SessionError
 from pagedchat.sessions.forks import RUNNING, ForkMode, forked_title
 from pagedchat.sessions.usage import read_usage
 from support.chat_room import ChatRoom, play
+from support.chat_templates import ALL
 from support.fake_client import FakeEngineClient
+from support.loop_client import scripted_loop_client
 from support.paged_client import PagedFakeClient
 from support.stored_chat import StoredChat
 
@@ -193,5 +195,26 @@ def test_copies_do_not_count_twice_in_the_usage(tmp_path: Path) -> None:
             await room.ask(new["id"], "more", new["head_id"])
             after = read_usage(tmp_path / "s.db")
             assert (after.chats, after.turns, len(after.reply_tokens)) == (2, [1, 1], 2)
+
+    play(story())
+
+
+@pytest.mark.parametrize("name", ["dated", "chatml_with_default", "gemma"])
+def test_a_fork_of_an_old_chat_keeps_its_date_and_its_blocks_on_real_prompts(tmp_path: Path, name: str) -> None:
+    async def story() -> None:
+        client = scripted_loop_client(ALL[name])
+        async with ChatRoom(tmp_path / "s.db", client) as room:
+            session_id = await room.new(params={"max_tokens": 5})
+            with room.store._writer.transaction(durable=False) as connection:
+                connection.execute("UPDATE sessions SET created_at = '2020-02-03T12:00:00.000Z'")
+            first = await room.ask(session_id, "What day is it?")
+            fed = await room.service.branch_tokens(session_id)
+            new = await room.service.fork(first["id"])
+            assert new["created_at"] > "2026"
+            after = await room.ask((await room.service.fork(new["head_id"]))["id"], "And now?", None)
+            assert after["generation"]["cached_tokens"] < len(fed) - 1  # a first message: only what begins all chats
+            reply = await room.ask(new["id"], "And now?", new["head_id"])
+            assert client.requests[-1].begun_at == "2020-02-03T12:00:00.000Z"
+            assert reply["generation"]["cached_tokens"] == len(fed) - 1
 
     play(story())
