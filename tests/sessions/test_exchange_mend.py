@@ -35,7 +35,7 @@ def mended(store: SessionStore, *messages: Any, **chat: Any) -> tuple[ChatTree, 
     report = bring(store, file_of(*messages, **chat))
     tree = store.exchange.read_tree(report.chats[0].id)
     assert reachable(store, tree.id) == {one.content for one in tree.nodes if one.visible}
-    return store.exchange.read_tree(report.chats[0].id), " | ".join(report.chats[0].repairs)
+    return tree, " | ".join(report.chats[0].repairs)
 
 
 def parents(tree: ChatTree) -> dict[str, str | None]:
