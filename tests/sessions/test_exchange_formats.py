@@ -165,6 +165,15 @@ def test_llama_cpp_as_lines(store: SessionStore) -> None:
     assert '"name": "roll"' in call.content and call.reasoning == "I need the tool."
 
 
+def test_llama_cpp_as_an_archive_of_lines(store: SessionStore) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, chat in (("one.jsonl", "0b0e-4"), ("two.jsonl", "0b0e-5")):
+            archive.writestr(name, (SAMPLES / "llama_cpp.jsonl").read_text().replace("0b0e-4", chat))
+    report = bring(store, packed.getvalue(), "conversations.zip")
+    assert [one.title for one in report.chats] == ["Dice", "Short", "Short"] and report.format == "llama.cpp"
+
+
 def test_llama_cpp_as_its_database(store: SessionStore) -> None:
     report, trees = trees_of(store, "llama_cpp_tables.json")
     assert report.format == "llama.cpp"
