@@ -188,6 +188,7 @@ class Trash:
         """
         wanted = list(dict.fromkeys(ids))
         with self._writer.transaction(durable=True) as connection:
+            usual = ("OFF", "ON", "FAST")[connection.execute("PRAGMA secure_delete").fetchone()[0]]
             connection.execute("PRAGMA secure_delete = ON")
             try:
                 sessions, branches = _in_trash(connection, wanted)
@@ -195,7 +196,7 @@ class Trash:
                 hashes = [one for root in branches for one in _purge_branch(connection, root)]
                 hashes += [one for session in sessions for one in _purge_session(connection, session.id)]
             finally:
-                connection.execute("PRAGMA secure_delete = OFF")
+                connection.execute(f"PRAGMA secure_delete = {usual}")
         self._writer.shorten_log()
         self._unused(hashes)
         return len(wanted)
