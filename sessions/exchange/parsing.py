@@ -107,7 +107,7 @@ def parse(data: bytes) -> Parsed:
     text, notes = data.decode("utf-8", "replace"), []
     if "\ufffd" in text and b"\xef\xbf\xbd" not in data:
         notes.append("The file holds bytes that are no text (UTF-8); a replacement character stands for each.")
-    parsed = _lines(text) or _whole(text) or _broken_off(text)
+    parsed = _lines(text) or _whole(text) or _broken_off(text) or _mostly_lines(text)
     if parsed is None:
         raise ExchangeError(_NOT_JSON)
     parsed.notes[:0] = notes
@@ -127,6 +127,16 @@ def _lines(text: str) -> Parsed | None:
     end = text.find("\n", start)
     if end < 0 or not isinstance(_loads(text[start:end]), dict):
         return None
+    return _all_lines(text)
+
+
+def _mostly_lines(text: str) -> Parsed | None:
+    """One value a line, if at least half of the lines are whole objects."""
+    found = _all_lines(text)
+    return found if found.values and len(found.values) >= len(found.broken) else None
+
+
+def _all_lines(text: str) -> Parsed:
     found = Parsed()
     for number, line in enumerate(_split(text), 1):
         if not line.strip(_BLANKS):

@@ -141,6 +141,8 @@ def test_lines_that_are_broken_are_named_and_the_others_come_in(store: SessionSt
     line = '{"messages": [{"role": "user", "content": "Hi\u2028 there"}]}'
     report = bring(store, f'{line}\n\n{line[:-9]}\r\n{{"other": 1}}\n{line}')
     assert [one["chat"] for one in report.skipped] == ["line 4", "line 3"] and len(report.chats) == 2
+    report = bring(store, f"{line[5:]}\n{line}\n{line}")
+    assert [one["chat"] for one in report.skipped] == ["line 1"] and len(report.chats) == 2
 
 
 def test_a_file_of_a_newer_pagedchat_is_refused(store: SessionStore) -> None:
