@@ -24,7 +24,7 @@ from .errors import SessionError
 from .prompts import prompt_messages
 from .rows import Message, PromptPath
 from .service_core import ServiceCore
-from .titles import title_of_answer
+from .titles import holds_title, title_of_answer
 
 TitleSource = Literal["words", "model"]
 INSTRUCTION = (
@@ -33,8 +33,8 @@ INSTRUCTION = (
 )
 LIMIT_S = 30.0
 MAX_TOKENS = 400
-"""Enough for a model that thinks first; of an answer only the first line is awaited."""
-LONGEST_LINE = 120
+"""Enough for a model that thinks first; of an answer only the line with the title is awaited."""
+LONGEST_ANSWER = 200
 TURNS = 3
 """A title that was cut short by the next message is tried again after the replies to so many messages."""
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class TitleJobs:
                     text += splitter.end().answer
                 if item.finish_reason not in (None, "stop", "length"):
                     return None
-                if item.finish_reason or "\n" in text.lstrip() or len(text) > LONGEST_LINE:
+                if item.finish_reason or holds_title(text) or len(text) > LONGEST_ANSWER:
                     break
         return title_of_answer(text)
 

@@ -32,9 +32,10 @@ def title_from(text: str) -> str:
 def title_of_answer(answer: str) -> str | None:
     """The title in a model's answer: its first line without markup, quotation marks and "Title:"; None if it is none.
 
-    A line with a tag of thinking in it is no title.
+    A line that ends with a colon announces it. One with a tag of thinking in it is no title.
     """
-    line = next((one for one in answer.splitlines() if one.strip(_MARKUP)), "")
+    lines = [one.strip(_MARKUP) for one in answer.splitlines() if one.strip(_MARKUP)]
+    line = next((one for one in lines if not one.endswith((":", "："))), "")
     if OPEN in line or CLOSE in line:
         return None
     before = None
@@ -44,6 +45,11 @@ def title_of_answer(answer: str) -> str | None:
         line = line.strip(_QUOTES).lstrip(_MARKUP)
     line = line.removesuffix(".").strip(_QUOTES)
     return title_from(line) if any(one.isalnum() for one in line) else None
+
+
+def holds_title(answer: str) -> bool:
+    """Whether an answer that still grows has its title already, as a whole line."""
+    return title_of_answer(answer.rpartition("\n")[0]) is not None
 
 
 def _continues(character: str) -> bool:

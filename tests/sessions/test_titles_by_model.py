@@ -211,6 +211,8 @@ def test_words_are_the_default_and_a_reply_that_failed_asks_for_no_title(tmp_pat
         ("**Title:** Cats in space.", "Cats in space"),
         ("# Chat Title: Cats\nand more", "Cats"),
         ("\n\n- `Cats`", "Cats"),
+        ("Sure! Here is a title:\n\n**Cats**\n", "Cats"),
+        ("Here is a title:", None),
         ("The cat's life", "The cat's life"),
         ("“Über Katzen”", "Über Katzen"),
         ("标题：猫", "标题：猫"),
