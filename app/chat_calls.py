@@ -9,6 +9,12 @@ from typing import Any
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.checks import check_id
 
+PATH = "/api/chats"
+"""Of the server's socket for terminals."""
+LARGEST_FRAME = 4 << 20
+"""Characters of a call; longer ones are not sent, and end the connection where they come."""
+GOING_AWAY = 1001
+"""With this code a server that ends closes a socket (RFC 6455, section 7.4.1)."""
 METHODS = frozenset(
     (
         "last_session",

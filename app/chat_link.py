@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ..engine.errors import PagedChatError
 from .folders import Folders
@@ -28,6 +28,7 @@ Events = SimpleQueue[dict[str, Any]]
 handler may put something in."""
 LOST = "lost"
 OTHER_START_S = 30.0
+"""How long another start may take to come up."""
 CLOSE_S = 4.0
 BACKUP_S = 0.5
 """How long the end waits for a copy that is due and being made; the next start makes it otherwise."""
@@ -72,25 +73,25 @@ class ChatLink(Protocol):
         ...
 
 
-def open_link(folders: Folders, patience_s: float = OTHER_START_S) -> ChatLink:
+def open_link(folders: Folders, titles: Literal["words", "model"] = "words") -> ChatLink:
     """Reach the chats of a data folder, which is made where it is missing.
 
     Args:
-        patience_s: how long another start may take to come up.
+        titles: who names chats, if they are opened here.
 
     Raises:
         PagedChatError: the folder or its database cannot be used, or another program holds it and does not answer.
     """
     folders.create_data()
     lock = InstanceLock(folders.data)
-    running = lock.take(patience_s)
+    running = lock.take(OTHER_START_S)
     if running is not None:
         from .chat_remote import ServerChats
 
         return ServerChats(running)
     try:
         lock.publish(0, "")
-        return ChatsHere(folders, lock)
+        return ChatsHere(folders, lock, titles)
     except BaseException:
         lock.release()
         raise
@@ -105,10 +106,11 @@ class ChatsHere:
 
     url: str | None = None
 
-    def __init__(self, folders: Folders, lock: InstanceLock) -> None:
+    def __init__(self, folders: Folders, lock: InstanceLock, titles: Literal["words", "model"]) -> None:
         """
         Args:
             lock: held; released by ``close``.
+            titles: see `open_link`.
 
         Raises:
             PagedChatError: the database cannot be used.
@@ -132,7 +134,7 @@ class ChatsHere:
             raise
         try:
             self.client = EngineClient(log_path=log_path)
-            self.service = ChatService(store, self.client)
+            self.service = ChatService(store, self.client, titles=titles)
         except BaseException:
             store.close()
             self._end_log()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
 from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -19,14 +19,12 @@ from websockets.sync.client import connect
 
 from .. import __version__
 from ..engine.errors import PagedChatError
+from .chat_calls import GOING_AWAY, LARGEST_FRAME, PATH
 from .chat_link import LOST, Events
-from .instance import RunningServer
+from .instance import RunningServer, ask_json
 
-PATH = "/api/chats"
 CONNECT_S = 10.0
 IMPORT_S = 600.0
-LARGEST_CALL = 4 << 20
-GOING_AWAY = 1001
 
 
 class ServerChats:
@@ -91,7 +89,7 @@ class ServerChats:
             self._waiting[number] = future
         frame = json.dumps({"id": number, "call": method, "with": arguments}, ensure_ascii=False)
         try:
-            if len(frame) > LARGEST_CALL:
+            if len(frame) > LARGEST_FRAME:
                 raise PagedChatError(f"This is too much for one message ({len(frame):,} bytes); make it shorter.")
             with suppress(ConnectionClosed):  # the reader tells why
                 self._connection.send(frame)
@@ -118,15 +116,8 @@ class ServerChats:
     def import_file(self, name: str, data: bytes, skip_seen: bool) -> dict[str, Any]:
         """See `ChatLink`. Files are too large for a frame: they go over HTTP."""
         path = "/api/sessions/import?" + urlencode({"name": name, "skip_seen": str(skip_seen).lower()})
-        host = urlsplit(self._server.url).hostname or "127.0.0.1"
-        try:
-            with closing(http.client.HTTPConnection(host, self._server.port, timeout=IMPORT_S)) as connection:
-                connection.request("POST", path, data, {"content-type": "application/octet-stream"})
-                answer = connection.getresponse()
-                status, found = answer.status, json.loads(answer.read() or b"null")
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise PagedChatError(f"pagedchat at {self.url} did not answer ({type(error).__name__}).") from error
-        if status != http.client.OK:
+        status, found = ask_json(self._server, "POST", path, data, IMPORT_S)
+        if status != HTTPStatus.OK:
             raise PagedChatError(found["error"]["message"])
         return found
 

@@ -20,15 +20,12 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from .. import __version__
-from .chat_calls import answer, status_view
+from .chat_calls import GOING_AWAY, LARGEST_FRAME, PATH, answer, status_view
 
-PATH = "/api/chats"
-LARGEST_FRAME = 4 << 20
 MOST_CALLS = 16
 MOST_EVENTS = 10_000
 """Frames that wait for a terminal that does not read, before it is let go."""
 FLUSH_S = 1.0
-GOING_AWAY = 1001
 REFUSED = 1008
 
 

@@ -152,16 +152,17 @@ def page_answers(server: RunningServer) -> bool:
 def ask(
     server: RunningServer, method: str, path: str, body: Any = None, timeout_s: float = ANSWER_S
 ) -> tuple[int, bytes]:
-    """One request to a server of ours, ``body`` as JSON; status and content of the answer.
+    """One request to a server of ours, bytes as they are and all else as JSON; status and content of the answer.
 
     Raises:
         PagedChatError: it did not answer.
     """
     host = urlsplit(server.url).hostname or "127.0.0.1"
-    data = None if body is None else json.dumps(body)
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+    kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
     try:
         with closing(http.client.HTTPConnection(host, server.port, timeout=timeout_s)) as connection:
-            connection.request(method, path, data, {"content-type": "application/json"})
+            connection.request(method, path, data, {"content-type": kind})
             answer = connection.getresponse()
             return answer.status, answer.read()
     except (OSError, http.client.HTTPException) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from .backups import look_into
@@ -49,17 +49,15 @@ def open_reader(path: Path) -> Iterator[Connection]:
 
 def _connection(path: Path) -> sqlite3.Connection:
     """Where SQLite cannot make the files that it keeps beside a database, the file alone is all if there is no log."""
-    connection = connect(path, busy_timeout_s=BUSY_S, read_only=True)
+    connection = None
     try:
+        connection = connect(path, busy_timeout_s=BUSY_S, read_only=True)
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         return connection
     except sqlite3.OperationalError as error:
-        with suppress(sqlite3.Error):
+        if connection is not None:
             connection.close()
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR) or size_of(
-            log_of(path)
-        ):
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_FILES or size_of(log_of(path)):
             raise
     alone = look_into(path)
     alone.row_factory = sqlite3.Row

@@ -54,7 +54,7 @@ def search(
     from ..settings import load_settings
 
     with open_reader(load_settings({"data_dir": data_dir})[1].database) as reader:
-        found = found_view(Search(reader).find(" ".join(query), number))
+        found = found_view(Search(reader, reader).find(" ".join(query), number))
     if as_json:
         print_json(found)
         return

@@ -193,7 +193,7 @@ def _search(room: Room, rest: str) -> None:
     from ...sessions.views import found_view
 
     with open_reader(room.database) as reader:
-        found = found_view(Search(reader).find(needed(rest, "/search QUERY"), HITS))
+        found = found_view(Search(reader, reader).find(needed(rest, "/search QUERY"), HITS))
     for hit in found["hits"]:
         for line in hit_lines(hit):
             room.screen.say(line)

@@ -62,7 +62,7 @@ def talk(wishes: Wishes) -> int:
     signals = Signals()
     status, link, conversation = 1, None, None
     try:
-        link = open_link(configuration.folders)
+        link = open_link(configuration.folders, configuration.settings.titles)
         conversation = _conversation(wishes, configuration, link, screen, signals)
         if people:
             status = talk_at_prompt(link, conversation, configuration.folders, screen, signals)

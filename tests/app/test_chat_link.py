@@ -102,7 +102,7 @@ def test_errors_come_as_the_services_sentences(link):
     with pytest.raises(PagedChatError, match="cannot be called like this"):
         link.call("open", chat="none")
     with pytest.raises(PagedChatError, match="too much for one message"):
-        link.call("open", session_id="x" * chat_remote.LARGEST_CALL)
+        link.call("open", session_id="x" * chat_socket.LARGEST_FRAME)
 
 
 @pytest.mark.parametrize("name", ["core.close", "close", "store.close", "__class__", "library.__init__", 7, None])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -198,6 +201,29 @@ def test_chats_can_be_read_while_another_terminal_or_server_has_them_but_not_rep
         assert refused.returncode == 1 and "in a terminal" in refused.stderr
     finally:
         lock.release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_chats_in_a_folder_that_cannot_be_written_can_be_read(data, sessions):
+    for words in (("search", "boiling"), ("rm", "Kaffee und Kuchen"), ("rm", "--undo", "Kaffee und Kuchen")):
+        assert sessions(*words).returncode == 0  # whoever owns nothing may not be able to load what these load
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copyfile(data / "sessions.db", folder / "sessions.db")
+        (folder / "sessions.db").chmod(0o444)
+        folder.chmod(0o555)
+        user = os.geteuid()
+        os.seteuid(65534 if user == 0 else user)
+        try:
+            listed = pagedchat("sessions", "list", "--data-dir", name)
+            found = pagedchat("sessions", "search", "boiling", "--data-dir", name)
+            refused = pagedchat("sessions", "rm", "Kaffee und Kuchen", "--data-dir", name)
+        finally:
+            os.seteuid(user)
+            folder.chmod(0o755)
+    assert len(listed.stdout.splitlines()) == 2, listed.stderr
+    assert "[boiling]" in found.stdout
+    assert refused.returncode == 1 and name in refused.stderr and refused.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", [("list",), ("show", "x"), ("search", "x"), ("export", "--all"), ("rm", "x")])
