@@ -92,7 +92,8 @@ def build_to_fit(
 
     Args:
         build: gives the prompt of some of the messages; called with several cuts where the chat is too long.
-        messages: the whole chat; what its replies say in ``kept_from`` is where earlier cuts were.
+        messages: the whole chat; what its replies say in ``kept_from`` is where earlier cuts were. Those at its
+            beginning may say no more than their length.
         count: tokens of a text; asked for messages that were left out before and came without ids.
 
     Returns:
@@ -117,12 +118,15 @@ class _Fitting:
         self._room = room
         self._start = 1 if messages and messages[0].role == "system" else 0
         self._cuts = _turn_starts(messages, self._start)
+        known_by_length = [index for index, one in enumerate(messages) if one.num_tokens is not None]
+        self._lowest = bisect_left(self._cuts, known_by_length[-1] + 1) if known_by_length else 0
         self._built: dict[int, BuiltPrompt] = {}
 
     def fit(self) -> BuiltPrompt:
         place, moved = self._remembered()
         if place and self._leaves_out_too_much(place):
             place = 0
+        place = max(place, self._lowest)
         overflow = self._size(place) - self._room.budget
         if overflow > 0:
             place = self._least(place, self._room.budget - self._slack(overflow, place, moved))
@@ -179,7 +183,9 @@ class _Fitting:
         return sum(self._tokens_of(index) for index in range(self._cuts[first], self._cuts[second]))
 
     def _tokens_of(self, index: int) -> int:
-        ids = self._messages[index].token_ids
+        ids, known = self._messages[index].token_ids, self._messages[index].num_tokens
+        if known is not None:
+            return known
         if ids is not None:
             return len(ids)
         for place, built in self._built.items():

@@ -28,7 +28,8 @@ class GenerateRequest:
     Attributes:
         prompt: text, tokenized as it is, without a chat template; names of control tokens count.
         messages: {"role", "content", "token_ids", "kept_from"} each; ids that are given are sent unchanged, and
-            ``kept_from`` of a reply is what its own ``RequestStarted`` said.
+            ``kept_from`` of a reply is what its own ``RequestStarted`` said. "num_tokens" in place of content and ids
+            is the length of a message at the beginning that far more tokens follow than the context holds.
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.
         template_args: more variables for the chat template, such as ``enable_thinking``.

@@ -45,12 +45,15 @@ class PromptMessage:
             (`BuiltPrompt.generation_ids`) and the ids as sampled.
         kept_from: of a reply: index of the first message after the system prompt that its own prompt had; see
             `context_policy`.
+        num_tokens: of a message that cannot be sent because far too much follows it: its length, in place of its
+            text and ids.
     """
 
     role: str
     content: str
     token_ids: list[int] | None = None
     kept_from: int | None = None
+    num_tokens: int | None = None
 
 
 @dataclass(frozen=True)

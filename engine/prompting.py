@@ -9,6 +9,7 @@ from typing import Any
 from .chat_date import date_variables
 from .computed_before import MissReason
 from .context_policy import build_to_fit, room_for
+from .errors import ContextLengthError
 from .generate_request import GenerateRequest, RequestStarted
 from .prompt import BuiltPrompt, PromptMessage
 from .scheduler import common_prefix
@@ -85,7 +86,10 @@ class Prompting:
 
     def _chat(self, request: GenerateRequest, messages: list[dict[str, Any]]) -> RequestStarted:
         turns = [
-            PromptMessage(one["role"], one["content"], one.get("token_ids"), one.get("kept_from")) for one in messages
+            PromptMessage(
+                one["role"], one["content"], one.get("token_ids"), one.get("kept_from"), one.get("num_tokens")
+            )
+            for one in messages
         ]
 
         builder = self._engine.prompt_builder
@@ -104,6 +108,8 @@ class Prompting:
             room = room_for(info["max_model_len"], pool_tokens, request.params.max_tokens)
             built = build_to_fit(build, turns, room, lambda text: len(self._engine.tokenizer.encode(text)))
         else:
+            if any(one.num_tokens is not None for one in turns):
+                raise _too_long(turns, self._engine.info()["max_model_len"])
             built = build(turns)
         splitter = builder.reasoning(built, continue_last=not request.add_generation_prompt)
         left_out = built.left_out
@@ -138,6 +144,15 @@ def _ends_last_reply(messages: list[dict[str, Any]], segments: list[list[int]], 
     """Whether a token is the last one of the newest reply: it was sampled, but never fed."""
     end = sum(len(segment) for segment in segments[: index + 1])
     return index == len(messages) - 2 and messages[index]["role"] == "assistant" and token == end - 1
+
+
+def _too_long(turns: Sequence[PromptMessage], context: int) -> ContextLengthError:
+    """For a chat whose beginning came by its length only, because it is far longer than the context."""
+    tokens = sum(len(one.token_ids or ()) if one.num_tokens is None else one.num_tokens for one in turns)
+    return ContextLengthError(
+        f"The prompt has at least {tokens:,} tokens, but the context holds {context:,} with the reply. "
+        "Begin a new chat."
+    )
 
 
 def _reason_in_chat(

@@ -36,7 +36,7 @@ class PromptService:
         core, text = self._core, clean_text(text)
         messages, own, begun_at = [], {}, None
         if session_id is not None:
-            path = await core.read(core.store.question_path, session_id, parent_id, core.fingerprint())
+            path = await core.read(core.store.question_path, session_id, parent_id, core.fingerprint(), core.room())
             messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.prompt_date
         params = effective_params(own, core.engine.status.info.get("sampling_defaults") or {})
         messages = [*messages, {"role": "user", "content": text, "token_ids": None}]

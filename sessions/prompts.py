@@ -24,12 +24,14 @@ class Prompt:
 
     Attributes:
         message_ids: id of each message of the request; "" for the system turn.
+        far: those that are sent as their length only.
     """
 
     request: GenerateRequest
     generation: Generation
     system_prompt: str | None
     message_ids: list[str] = field(default_factory=list)
+    far: frozenset[str] = frozenset()
 
     @property
     def continues(self) -> bool:
@@ -49,7 +51,7 @@ class Prompt:
         if len(started.segments) != len(messages):
             return tokens
         for index, (message_id, segment) in enumerate(zip(self.message_ids, started.segments, strict=True)):
-            if messages[index]["token_ids"] is not None:
+            if messages[index]["token_ids"] is not None or message_id in self.far:
                 continue
             if self.continues and index == len(messages) - 1:
                 tokens.header_tokens = len(segment)
@@ -109,7 +111,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         started_at=now(),
         engine=json.dumps(engine_facts(info)),
     )
-    return Prompt(request, generation, path.session.system_prompt, message_ids)
+    return Prompt(request, generation, path.session.system_prompt, message_ids, frozenset(path.far))
 
 
 def is_own(reply: Message, fingerprint: str) -> bool:
@@ -138,6 +140,10 @@ def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
         messages.append(_message("system", path.session.system_prompt, path.system_ids))
         message_ids.append("")
     for one in path.messages:
+        if one.id in path.far:
+            messages.append({**_message(one.role, "", None), "num_tokens": path.far[one.id]})
+            message_ids.append(one.id)
+            continue
         if one.role == "assistant" and one.empty:
             continue
         messages.append(_message(one.role, one.content, path.token_ids.get(one.id)))

@@ -180,6 +180,8 @@ class PromptPath:
 
     Attributes:
         kept_from: for each reply, the id of the first message that its own prompt had.
+        far: messages at the beginning that come without text and ids because no prompt can hold them, and how many
+            tokens they have.
     """
 
     session: Session
@@ -187,6 +189,7 @@ class PromptPath:
     token_ids: dict[str, list[int]]
     system_ids: list[int] | None
     kept_from: dict[str, str] = field(default_factory=dict)
+    far: dict[str, int] = field(default_factory=dict)
 
 
 GENERATION_FIELDS = tuple(one.name for one in fields(Generation))

@@ -120,7 +120,13 @@ class ServiceCore:
 
     async def prompt_path(self, message_id: str) -> PromptPath:
         """See ``SessionStore.prompt_path``; with the ids of the model that is loaded."""
-        return await self.read(self.store.prompt_path, message_id, self.fingerprint())
+        return await self.read(self.store.prompt_path, message_id, self.fingerprint(), self.room())
+
+    def room(self) -> int | None:
+        """Tokens of the longest prompt and reply that the engine can hold; None while nobody knows."""
+        info = self.engine.status.info
+        limits = [info.get("max_model_len"), info.get("capacity")]
+        return min((one for one in limits if one), default=None)
 
     # -- sessions and news ------------------------------------------------------------------------------------------
 

@@ -40,10 +40,18 @@ _LAST_LEAF_BESIDE = _LAST_LEAF.format(
 
 _AT_ONCE = 500
 _MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages m WHERE m.id IN (?)"
+_FAR_MESSAGES = _MESSAGES.replace("m.content", "'' AS content").replace("m.reasoning", "NULL AS reasoning")
+for _late in ("deleted_root", "copied_from"):  # columns behind a text: reading them would read the text
+    _FAR_MESSAGES = _FAR_MESSAGES.replace(f"m.{_late}", f"NULL AS {_late}")
 _CHILDREN = (
     "SELECT parent_id, id FROM messages WHERE session_id = ? AND parent_id IN (?) AND hidden = 0 "
     "AND deleted_at IS NULL ORDER BY key"
 )
+_TOKENS = "SELECT message_id, token_ids FROM message_tokens WHERE fingerprint = ? AND message_id IN (?)"
+_LENGTHS = "SELECT message_id, length(token_ids) / 4 FROM message_tokens WHERE fingerprint = ? AND message_id IN (?)"
+_QUESTIONS = "SELECT id FROM messages WHERE id IN (?) AND role = 'user'"
+_FAR = 2  # times the room that has to follow a message that is far
+_NEAR_TURNS = 4  # questions before the cut that are never far
 _RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE g.message_id IN (?) ORDER BY g.run"
 _LAST_RUN = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run DESC LIMIT 1"
 
@@ -106,25 +114,48 @@ def _of_each(connection: sqlite3.Connection, query: str, ids: list[str], *before
         yield from connection.execute(query.replace("(?)", f"({', '.join('?' * len(some))})"), [*before, *some])
 
 
-def token_ids(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> list[tuple[str, bytes | None]]:
-    """(message id, packed ids or None) from the root to ``message_id``, for one model."""
-    rows = connection.execute(
-        _PATH + "SELECT path.id, t.token_ids FROM path LEFT JOIN message_tokens t "
-        "ON t.message_id = path.id AND t.fingerprint = :fingerprint ORDER BY path.depth DESC",
-        {"id": message_id, "fingerprint": fingerprint},
-    )
-    return [(row[0], row[1]) for row in rows]
+def prompt_path(
+    connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str, room: int | None = None
+) -> PromptPath:
+    """The branch that ends at ``last_id``, with the ids its messages had in prompts of that model.
 
-
-def prompt_path(connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str) -> PromptPath:
-    """The branch that ends at ``last_id``, with the ids its messages had in prompts of that model."""
-    known = token_ids(connection, last_id, fingerprint) if last_id is not None else []
-    ids = {one: unpack(blob) for one, blob in known if blob is not None}
+    Args:
+        room: tokens that the context holds. Messages far before the last reply's cut then come with their length only:
+            more than twice the room follows them, so that no cut can bring them back, and the cost of a question does
+            not grow with all that the chat once held.
+    """
     query = "SELECT token_ids FROM system_tokens WHERE session_id = ? AND fingerprint = ?"
     row = connection.execute(query, [session.id, fingerprint]).fetchone()
-    messages = branch(connection, last_id) if last_id is not None else []
-    cuts = kept_from(connection, last_id) if last_id is not None else {}
-    return PromptPath(session, messages, ids, unpack(row[0]) if row else None, cuts)
+    path = PromptPath(session, [], {}, unpack(row[0]) if row else None)
+    if last_id is None:
+        return path
+    path.kept_from = kept_from(connection, last_id)
+    order = path_ids(connection, last_id)
+    path.far = _far(connection, order, path.kept_from, fingerprint, room)
+    near = order[len(path.far) :]
+    path.token_ids = {row[0]: unpack(row[1]) for row in _of_each(connection, _TOKENS, near, fingerprint)}
+    found = {row["id"]: Message.from_row(row) for row in _of_each(connection, _FAR_MESSAGES, list(path.far))}
+    found |= {row["id"]: Message.from_row(row) for row in _of_each(connection, _MESSAGES, near)}
+    path.messages = [found[one] for one in order]
+    return path
+
+
+def _far(
+    connection: sqlite3.Connection, order: list[str], cuts: dict[str, str], fingerprint: str, room: int | None
+) -> dict[str, int]:
+    """The first messages of a path that no prompt can hold, and the tokens each has; none where nobody can tell."""
+    cut = next((cuts[one] for one in reversed(order) if one in cuts), None)
+    if room is None or cut is None or cut not in order:
+        return {}
+    lengths = {row[0]: row[1] for row in _of_each(connection, _LENGTHS, order, fingerprint)}
+    start, tokens = len(order), 0
+    while start and tokens < _FAR * room:
+        start -= 1
+        tokens += lengths.get(order[start], 0)
+    before = order[: order.index(cut)]
+    questions = {row[0] for row in _of_each(connection, _QUESTIONS, before)}
+    places = [place for place, one in enumerate(before) if one in questions][-_NEAR_TURNS:]
+    return {one: lengths.get(one, 0) for one in order[: min([start, *places])]} if places else {}
 
 
 def kept_from(connection: sqlite3.Connection, message_id: str) -> dict[str, str]:

@@ -55,18 +55,31 @@ class TreeStore:
         with self._reader.reading() as connection:
             return [tree.path(connection, turns.message(connection, one).id) for one in message_ids]
 
-    def prompt_path(self, message_id: str, fingerprint: str) -> PromptPath:
-        """The branch that ends at ``message_id``, with the ids its messages had in prompts of that model."""
+    def leaf(self, message_id: str) -> str:
+        """Id of the message that ends the branch through this one: the leaf below it that was shown last.
+
+        Raises:
+            SessionError: there is no such message.
+        """
+        with self._reader.reading() as connection:
+            found = turns.message(connection, message_id)
+            return tree.last_leaf(connection, found) if tree.is_visible(connection, message_id) else message_id
+
+    def prompt_path(self, message_id: str, fingerprint: str, room: int | None = None) -> PromptPath:
+        """The branch that ends at ``message_id``, with the ids its messages had. See ``tree.prompt_path``."""
         with self._reader.reading() as connection:
             last = turns.message(connection, message_id)
-            return tree.prompt_path(connection, turns.session(connection, last.session_id), message_id, fingerprint)
+            session = turns.session(connection, last.session_id)
+            return tree.prompt_path(connection, session, message_id, fingerprint, room)
 
     def recipe(self, message_id: str, run: int | None = None) -> Recipe:
         """What a run of a reply takes to be made again. See ``recipe.read_recipe``."""
         with self._reader.reading() as connection:
             return read_recipe(connection, message_id, run)
 
-    def question_path(self, session_id: str, parent_id: str | None, fingerprint: str) -> PromptPath:
+    def question_path(
+        self, session_id: str, parent_id: str | None, fingerprint: str, room: int | None = None
+    ) -> PromptPath:
         """The branch that a question sent under ``parent_id`` would follow. See ``turns.add_question``.
 
         Raises:
@@ -75,7 +88,7 @@ class TreeStore:
         with self._reader.reading() as connection:
             found = turns.session(connection, session_id)
             place = turns.question_place(connection, session_id, parent_id) if parent_id is not None else None
-            return tree.prompt_path(connection, found, place, fingerprint)
+            return tree.prompt_path(connection, found, place, fingerprint, room)
 
     def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
         """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.

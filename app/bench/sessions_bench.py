@@ -23,6 +23,7 @@ from .sessions_store import CJK, MODEL, RARE, Made, Shape, make_store
 READ_MS = 50.0
 APPEND_MS = 5.0
 SEND_MS = 200.0
+_CONTEXT = 32_768
 _QUESTION = "What follows from that? " * 8
 _REPLY = "It follows that the rest is as it was. " * 20
 
@@ -184,6 +185,7 @@ async def _measure_service(path: Path, made: Made, tries: int) -> list[Measure]:
     service = ChatService(SessionStore(path), engine)
     opened = Measure("open the long session (service)", READ_MS)
     listed = Measure("list all sessions (service)", READ_MS)
+    first = Measure("send in the long session for the first time", None)
     send = Measure("send in the long session, until the engine has it", SEND_MS)
     try:
         for _ in range(tries):
@@ -195,19 +197,19 @@ async def _measure_service(path: Path, made: Made, tries: int) -> list[Measure]:
             listed.times_ms.append(_since(began))
         listed.detail = f"{len(sessions):,} sessions"
         parent = view["session"]["head_id"]
-        for _ in range(max(3, tries // 5)):
+        for number in range(1 + max(3, tries // 5)):
             engine.arrived.clear()
             began = time.perf_counter()
             sent = await service.send(made.long_id, parent, _QUESTION)
             await engine.arrived.wait()
-            send.times_ms.append(_since(began))
+            (send if number else first).times_ms.append(_since(began))  # later ones know what was left out before
             parent = sent["reply"]["id"]
             while parent in service.core.jobs:
                 await asyncio.sleep(0.002)
         send.detail = f"{len(view['messages']):,} messages"
     finally:
         await service.close()
-    return [opened, listed, send]
+    return [opened, listed, first, send]
 
 
 def _judge(result: BenchResult, measures: list[Measure], disk: Measure) -> None:
@@ -251,12 +253,21 @@ def _since(began: float) -> float:
     return (time.perf_counter() - began) * 1000
 
 
+def _cut(messages: list[dict[str, Any]]) -> int:
+    """Where an engine with this context would begin: at a question, with half of it filled."""
+    tokens, place = 0, len(messages) - 1
+    while place > 0 and (tokens < _CONTEXT // 2 or messages[place]["role"] != "user"):
+        place -= 1
+        tokens += len(messages[place]["token_ids"] or ())
+    return place
+
+
 class _NoEngine:
     """An engine client that has no engine: it takes every prompt and says one word."""
 
     def __init__(self) -> None:
-        info = {"model": MODEL, "fingerprint": "made-up", "max_model_len": 1 << 30, "num_blocks": 1, "block_size": 16}
-        self.status = EngineStatus("ready", None, "", {**info, "capacity": None, "sampling_defaults": {}})
+        info = {"model": MODEL, "fingerprint": "made-up", "max_model_len": _CONTEXT, "num_blocks": 1, "block_size": 16}
+        self.status = EngineStatus("ready", None, "", {**info, "capacity": _CONTEXT, "sampling_defaults": {}})
         self.arrived = asyncio.Event()
 
     def watch_status(self, callback: Callable[[EngineStatus], None]) -> Callable[[], None]:
@@ -267,7 +278,7 @@ class _NoEngine:
 
     async def generate(self, request: GenerateRequest) -> AsyncIterator[RequestStarted | RequestOutput]:
         self.arrived.set()
-        yield RequestStarted(request.request_id, [1])
+        yield RequestStarted(request.request_id, [1], kept_from=_cut(request.messages or []))
         yield RequestOutput(request.request_id, [2], "Yes.")
         yield RequestOutput(request.request_id, [3], "", "stop")
 

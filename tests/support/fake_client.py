@@ -222,7 +222,10 @@ class FakeEngineClient:
         max_tokens: int | None = None,
     ) -> RequestStarted:
         turns = [
-            PromptMessage(one["role"], one["content"], one.get("token_ids"), one.get("kept_from")) for one in messages
+            PromptMessage(
+                one["role"], one["content"], one.get("token_ids"), one.get("kept_from"), one.get("num_tokens")
+            )
+            for one in messages
         ]
         if trim:
             pool_tokens = self._info.get("capacity", self._info["num_blocks"] * self.block_size)
