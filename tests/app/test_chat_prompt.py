@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pagedchat.sessions.store import SessionStore
 from support.page_socket import Page
 from support.running_app import RunningApp
 from support.scripted_chat import CTRL_C, CTRL_D, TerminalChat, piped
@@ -28,6 +29,7 @@ def folders(tmp_path: Path) -> list[str]:
     models = tmp_path / "模型 models"
     models.mkdir()
     (models / "slow.gguf").write_bytes(b"GGUF")
+    SessionStore(tmp_path / "ß data" / "sessions.db").close()
     return ["--data-dir", str(tmp_path / "ß data"), "--models-dir", str(models), "--model", "slow"]
 
 
@@ -123,7 +125,7 @@ def test_a_temporary_chat_leaves_nothing_on_the_disk(folders):
     assert files and not [path for path in files if b"ylophone" in path.read_bytes().lower()]
 
 
-def test_beside_a_server_the_page_has_the_chat_and_the_server_outlives_the_terminal(folders, start_app):
+def test_beside_a_server_pages_and_terminals_share_chats_and_the_server_outlives_a_terminal(folders, start_app):
     app: RunningApp = start_app(*folders[2:], data_dir=Path(folders[1]), scripted=True)
     place = folders[:2]
     page = Page(app)
@@ -149,8 +151,11 @@ def test_beside_a_server_the_page_has_the_chat_and_the_server_outlives_the_termi
         assert [one[1] for one in replies] == ["done"] * 3
         assert any(one[2].endswith(f"U{LONG.upper()}A") for one in replies)
 
-        other.type("/list")
-        other.expect("from a pipe")
+        assert piped(*place, "--session", "beside", "in another window").returncode == 0
+        other.type("three")
+        assert "> in another window" in other.expect("(the chat went on in another window")
+        other.type("three")
+        other.expect("UTHREEA\n")
         app.stop()
         other.type("still there?")
         other.expect("The server has ended; everything is saved.")
@@ -163,18 +168,3 @@ def wait_until_done(folders: list[str], seconds: float = 40.0) -> None:
     while any(one[1] == "streaming" for one in stored(folders)):
         assert time.monotonic() < deadline, "the reply did not end"
         time.sleep(0.1)
-
-
-def test_a_branch_that_another_window_went_on_with_is_shown_before_it_is_answered(folders, start_app):
-    start_app(*folders[2:], data_dir=Path(folders[1]), scripted=True)
-    with TerminalChat(*folders[:2]) as chat:
-        chat.expect("Ctrl+D leaves.")
-        chat.type("one")
-        chat.expect("UONEA\n")
-        assert piped(*folders[:2], "-c", "two").returncode == 0
-        chat.type("three")
-        assert "> two" in chat.expect("(the chat went on in another window")
-        chat.type("three")
-        chat.expect("UTHREEA\n")
-
-    assert [one[2] for one in stored(folders) if one[0] == "user"] == ["one", "two", "three"]

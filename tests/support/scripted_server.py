@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pagedchat.app import cli, model_store, server
+from pagedchat.app import cli, model_store
 from pagedchat.app.model_store import ModelStore, PackagedModel
 from pagedchat.engine import client
 from pagedchat.engine.config import EngineConfig
@@ -29,10 +29,15 @@ def engine(config: EngineConfig) -> Any:
     return ScriptedEngine(replace(config, model=Path(config.model).stem))
 
 
-if __name__ == "__main__":
+def _script() -> None:
+    """Put the scripted engine where a command would find the real one."""
+    scripted = functools.partial(client.EngineClient, engine="support.scripted_server:engine")
+    client.EngineClient = scripted  # type: ignore
     if "SCRIPTED_DEFAULT_MODEL" in os.environ:
         default = PackagedModel(**json.loads(os.environ["SCRIPTED_DEFAULT_MODEL"]))
-        server.ModelStore = model_store.ModelStore = functools.partial(ModelStore, default=default)  # type: ignore
-    scripted = functools.partial(client.EngineClient, engine="support.scripted_server:engine")
-    server.EngineClient = client.EngineClient = scripted  # type: ignore
+        model_store.ModelStore = functools.partial(ModelStore, default=default)  # type: ignore
+
+
+if __name__ == "__main__":
+    _script()
     cli.main()
