@@ -39,6 +39,10 @@ class BranchService:
         """Copy a chat up to a message into a new one: its view. See ``forks.fork``."""
         return self._core.tell_session(await self._core.write(self._store.fork, message_id, mode))
 
+    async def leaf(self, message_id: str) -> str:
+        """See ``TreeStore.leaf``."""
+        return await self._core.read(self._store.leaf, message_id)
+
     async def compare(self, message_a: str, message_b: str) -> View:
         """{"common", "a", "b"}: how many messages two branches share, and what follows in each.
 

@@ -243,6 +243,10 @@ class ChatService:
         """See ``BranchService.fork``."""
         return await self.core.whole(self._branches.fork(message_id, mode))
 
+    async def leaf(self, message_id: str) -> str:
+        """See ``BranchService.leaf``."""
+        return await self._branches.leaf(message_id)
+
     async def compare(self, message_a: str, message_b: str) -> View:
         """See ``BranchService.compare``."""
         return await self._branches.compare(message_a, message_b)

@@ -19,13 +19,15 @@ pass_on("undelete", "undelete", "session")
 pass_on("end_temporary", "end_temporary", "session")
 pass_on("delete_branch", "delete_branch", "message", answers=True)
 pass_on("restore_branch", "restore_branch", "branch", answers=True)
-pass_on("compare", "compare", "a", "b", answers=True)
 pass_on("trash", "library.trash", answers=True)
 pass_on("purge", "library.purge", "ids", answers=True)
 pass_on("add_folder", "library.add_folder", "name", answers=True)
 pass_on("rename_folder", "library.rename_folder", "folder", "name", answers=True)
 pass_on("delete_folder", "library.delete_folder", "folder")
 pass_on("undelete_folder", "library.undelete_folder", "folder")
+pass_on("presets", "library.presets", answers=True)
+pass_on("delete_preset", "library.delete_preset", "preset")
+pass_on("undelete_preset", "library.undelete_preset", "preset")
 
 
 async def _changed(connection: Connection, change: Any, *arguments: Any, version: int | None) -> View:
@@ -84,6 +86,13 @@ async def copy(connection: Connection, frame: View) -> View:
 
 
 @call
+async def compare(connection: Connection, frame: View) -> View:
+    """Two versions of a message, each with what follows it."""
+    service = connection.hub.service
+    return await service.compare(await service.leaf(frame["a"]), await service.leaf(frame["b"]))
+
+
+@call
 async def search(connection: Connection, frame: View) -> View:
     """Chats and messages that have some words."""
     limit = min(frame.get("limit") or MOST_HITS, MOST_HITS)
@@ -95,6 +104,12 @@ async def draft(connection: Connection, frame: View) -> View:
     """Keep what is typed in a chat; null is the chat that has not begun."""
     save = connection.hub.service.library.save_draft
     return await save(frame["session"] or "", frame["text"], frame.get("parent"), None, frame.get("version"))
+
+
+@call
+async def save_preset(connection: Connection, frame: View) -> View:
+    """Make a preset, or change one."""
+    return await connection.hub.service.library.save_preset(frame["change"], frame.get("version"))
 
 
 def _flag(frame: View) -> bool:

@@ -67,3 +67,22 @@ def chat(open_page: Callable[..., PageDriver]) -> PageDriver:
         return driver
     driver.new_chat()
     return driver
+
+
+@pytest.fixture(scope="module")
+def standing_page(chromium: Browser, shared_server: PageServer) -> Iterator[PageDriver]:
+    context = chromium.new_context(viewport={"width": 1480, "height": 920})
+    yield PageDriver(context.new_page(), shared_server.url).goto("?session=")
+    context.close()
+
+
+@pytest.fixture
+def same_page(standing_page: PageDriver, server: PageServer) -> Iterator[PageDriver]:
+    """A new chat in a page that the tests of a file share: opening one takes seconds."""
+    page = standing_page.front().page
+    if page.locator("dialog, [data-testid=menu]").count() or page.locator("#pc-notice:visible").count():
+        standing_page.goto("?session=")  # an earlier test did not come to its end
+    standing_page.errors.clear()
+    standing_page.new_chat()
+    yield standing_page
+    assert standing_page.errors == []

@@ -21,7 +21,10 @@ def echo(request: object) -> str:
     return (request.messages[-1]["content"] + " ") * 25  # type: ignore[attr-defined]
 
 
-def test_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(chat: PageDriver, server: PageServer) -> None:
+def test_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    chat = same_page
     server.client.replies, server.client.delay_s = echo, 0.008
     chat.send("alpha")
     first = chat.session_id
@@ -44,8 +47,9 @@ def test_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(chat: 
 
 
 def test_a_page_that_slept_loses_nothing_of_what_another_wrote(
-    chat: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
+    same_page: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
 ) -> None:
+    chat = same_page
     chat.ask("one")
     other = open_page("?session=" + chat.session_id)
     expect(other.messages()).to_have_count(2)
@@ -66,8 +70,9 @@ def test_a_page_that_slept_loses_nothing_of_what_another_wrote(
 
 
 def test_a_stale_change_is_refused_with_a_sentence_and_the_chat_is_shown_as_it_is(
-    chat: PageDriver, server: PageServer
+    same_page: PageDriver, server: PageServer
 ) -> None:
+    chat = same_page
     chat.ask("Version one")
     shown = chat.session_id
     server.do(server.service.rename(shown, "Named elsewhere"))
@@ -85,8 +90,9 @@ def test_a_stale_change_is_refused_with_a_sentence_and_the_chat_is_shown_as_it_i
 
 
 def test_a_temporary_chat_is_marked_asks_before_it_is_left_and_is_gone(
-    chat: PageDriver, server: PageServer, open_page: Callable[..., PageDriver]
+    same_page: PageDriver, server: PageServer, open_page: Callable[..., PageDriver]
 ) -> None:
+    chat = same_page
     chat.ask("A chat that is kept")
     kept = chat.session_id
     chat.test_id("new-temporary").click()
@@ -109,8 +115,9 @@ def test_a_temporary_chat_is_marked_asks_before_it_is_left_and_is_gone(
 
 
 def test_settings_changed_in_one_page_show_in_the_open_dialog_of_another(
-    chat: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
+    same_page: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
 ) -> None:
+    chat = same_page
     chat.ask("Settings for two")
     shown = chat.session_id
     chat.page.get_by_role("button", name="Settings", exact=True).first.click()
@@ -127,8 +134,9 @@ def test_settings_changed_in_one_page_show_in_the_open_dialog_of_another(
 
 
 def test_a_draft_shows_in_another_page_but_never_over_what_is_typed_there(
-    chat: PageDriver, chromium: Browser, server: PageServer
+    same_page: PageDriver, chromium: Browser, server: PageServer
 ) -> None:
+    chat = same_page
     chat.ask("Drafts for two")
     elsewhere = chromium.new_context()  # another browser: nothing is shared but the server
     other = PageDriver(elsewhere.new_page(), server.url).goto("?session=" + chat.session_id)

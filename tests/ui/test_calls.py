@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pagedchat.ui import calls
+from pagedchat.ui.connection import Connection
+from pagedchat.ui.hub import Hub
+from pagedchat.ui.views import list_item
+from support.chat_room import ChatRoom
 
 
 @pytest.mark.parametrize("error", [AttributeError("x"), OSError("x"), RuntimeError("x"), KeyError("x"), TypeError("x")])
@@ -35,3 +41,35 @@ def test_a_call_of_an_unknown_name_is_answered(op: Any) -> None:
 def test_settings_that_are_none_are_refused_with_a_sentence(op: str, field: str, value: Any) -> None:
     reply = asyncio.run(calls.answer(None, {"id": 9, "op": op, field: value}))  # type: ignore[arg-type]
     assert reply == {"re": 9, "error": "The page sent settings that are none; reload it."}
+
+
+WRONG = (7, 1.5, True, "text", [1], {"a": 1}, 1 << 70, -1)
+
+
+@pytest.mark.parametrize("op", sorted(calls.CALLS))
+def test_no_call_meets_an_internal_error_whatever_kinds_it_carries(op: str, tmp_path: Path) -> None:
+    names = ("session", "message", "parent", "folder", "branch", "preset", "a", "b", "text", "title", "name", "query")
+    others = ("mode", "on", "temporary", "version", "limit", "offset", "ids", "change", "params", "system_prompt")
+
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "sessions.db") as room:
+            hub = Hub(room.service, room.engine)
+            connection = Connection(hub, lambda data: asyncio.sleep(0))
+            for value in WRONG:
+                for given in (dict.fromkeys((*names, *others), value), dict.fromkeys(others, value)):
+                    frame = {**dict.fromkeys(names), **given, "id": 1, "op": op}
+                    reply = await calls.answer(connection, frame)
+                    assert "internal error" not in reply.get("error", ""), (op, value, reply)
+                    assert "error" not in reply or reply["error"].endswith(".")
+
+    asyncio.run(story())
+
+
+def test_the_list_of_many_chats_is_lean() -> None:
+    session: dict[str, Any] = dict.fromkeys(
+        ("system_prompt", "params", "pinned", "archived", "folder_id", "deleted_at")
+    )
+    session |= {"id": "0" * 32, "title": "t" * 30, "updated_at": "2026-11-30T10:20:30.123456Z", "version": 3, "hue": 1}
+    assert set(list_item(session)) == {"id", "title", "updated_at", "version", "hue"}
+    assert len(json.dumps(list_item(session))) < 180
+    assert list_item({**session, "pinned": True})["pinned"] is True

@@ -1,6 +1,6 @@
 // Where the reader writes: drafts for each chat, Send or Stop, and what sending would cost.
 
-import { byId, debounced, h, icon } from "./dom.js";
+import { byId, debounced, h, icon, iconButton } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { count, plural } from "./format.js";
 
@@ -77,7 +77,8 @@ export class Composer {
     const use = () => { this.other.hidden = true; this.text = text; this.focus(); };
     this.other.hidden = false;
     this.other.replaceChildren(h("span", {}, `Another window has a different draft here: “${text.length > 90 ? `${text.slice(0, 88)}…` : text}”`),
-      h("button.link", { type: "button", onclick: use }, "Use it"));
+      h("button.link", { type: "button", onclick: use }, "Use it"),
+      iconButton("close", "Keep mine", () => { this.other.hidden = true; }));
   }
 
   setRunning(running) {

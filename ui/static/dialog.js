@@ -15,7 +15,7 @@ export function showDialog(title, content, { wide = false, testid = "dialog" } =
       onclick: (event) => { if (event.target === dialog) close(); },
       onkeydown: (event) => { if (event.key === "Escape") event.stopPropagation(); },
     }, head);
-    dialog.append(...content(close));
+    dialog.append(...content(close).filter(Boolean));
     byId("pc").append(dialog);
     dialog.showModal();
     (dialog.querySelector("[data-first]") ?? dialog.querySelector("button"))?.focus();

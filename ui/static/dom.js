@@ -102,3 +102,20 @@ export function debounced(delay, work) {
   ask.cancel = () => clearTimeout(timer);
   return ask;
 }
+
+/** Call `work` at once, then again when `pause` ms have passed if it was asked for meanwhile. */
+export function throttled(pause, work) {
+  let timer = 0;
+  let asked = false;
+  const rest = () => {
+    timer = 0;
+    if (asked) ask();
+  };
+  const ask = () => {
+    asked = Boolean(timer);
+    if (timer) return;
+    timer = setTimeout(rest, pause);
+    work();
+  };
+  return ask;
+}

@@ -5,6 +5,7 @@ import { showCompare } from "./compare.js";
 import { askLine } from "./dialog.js";
 import { plural } from "./format.js";
 import { importFiles } from "./import.js";
+import { showPresets } from "./presets.js";
 import { complain, toast } from "./toasts.js";
 
 const EXPORT = "/api/sessions/export";
@@ -71,6 +72,7 @@ export class Library {
 
   folderMenu(folder) {
     return [
+      { label: "New chat here", icon: "plus", run: () => this.page.create({ folder: folder.id }) },
       { label: "Rename", icon: "edit", run: () => this.#renameFolder(folder) },
       { label: "Delete folder", icon: "trash", danger: true, run: () => this.#deleteFolder(folder) },
     ];
@@ -168,6 +170,12 @@ export class Library {
 
   purge(ids) {
     return this.#try("purge", { ids });
+  }
+
+  presets() {
+    showPresets({
+      call: (op, fields) => this.#call(op, fields), begin: (preset) => this.page.create({ preset }), session: () => this.page.session,
+    });
   }
 
   import() {

@@ -6,7 +6,6 @@ import { Chat } from "./chat.js";
 import { copyText } from "./clipboard.js";
 import { Composer } from "./composer.js";
 import { confirmed } from "./dialog.js";
-import { byId, h, icon, iconButton } from "./dom.js";
 import { rate } from "./format.js";
 import { Layout } from "./layout.js";
 import { Library } from "./library.js";
@@ -17,6 +16,7 @@ import { Sidebar } from "./sidebar.js";
 import { Socket } from "./socket.js";
 import { startTheme } from "./theme.js";
 import { complain, toast } from "./toasts.js";
+import { fillTop } from "./top.js";
 
 const NO_CHAT = "/?session=";
 
@@ -39,7 +39,6 @@ class Page {
     });
     this.notice = new Notice({
       restore: () => this.library.restore("chat", { id: this.current }), leave: () => this.open(null),
-      end: () => this.open(null),
     });
     this.banner = new Banner(() => this.socket.connect(), () => this.goBack());
     this.chat = new Chat(this.#chatActions());
@@ -58,22 +57,12 @@ class Page {
       fill: fillSettings, closed: () => this.composer.focus(),
       save: (session, change, version) => this.saveSettings(session, change, version),
     });
-    this.#top();
+    this.title = fillTop({
+      sidebar: () => this.layout.toggleSidebar(), settings: () => this.showSettings(), panel: () => this.layout.togglePanel(),
+    });
     this.alerts = new Alerts();
     this.#listen();
     this.layout.start();
-  }
-
-  #top() {
-    this.title = h("h1", { id: "pc-title" }, "New chat");
-    byId("pc-top").append(
-      iconButton("menu", "Show chats", () => this.layout.toggleSidebar(), { class: "icon menu" }),
-      this.title,
-      h("div.tools", {},
-        h("button.tool", { type: "button", onclick: () => this.showSettings(), title: "System prompt and sampling" },
-          icon("tune"), h("span", {}, "Settings")),
-        h("button.tool", { type: "button", id: "pc-blocks", onclick: () => this.layout.togglePanel(),
-          title: "KV blocks", "aria-controls": "pc-kv" }, icon("grid"), h("span", {}, "Blocks"))));
   }
 
   #chatActions() {
@@ -152,10 +141,7 @@ class Page {
     this.banner.setStatus(status);
     document.documentElement.dataset.engine = status.state;
     this.info = { ...status.info, rolled_back: status.configuration?.rolled_back };
-    const { model, device, dtype, kernels, reason } = this.info;
-    const [, name, format] = model?.match(/^(.*?)[.-]((?:I?Q\d|B?F16|F32)\w*)$/) ?? [null, model, null];
-    this.sidebar.showModel(name ?? "No model yet", [format, device, dtype].filter(Boolean).join(" · ") || status.state,
-      kernels ? `${model} on ${device}, ${dtype}\n${kernels} kernels: ${reason ?? ""}` : "");
+    this.sidebar.showModel(this.info, status.state);
     this.showSystem();
     if (status.state !== "ready") this.panel.stale();
     else if (!wasReady) { this.panel.restarted(); this.composer.askProbe(); }
@@ -277,7 +263,8 @@ class Page {
   async create(options = {}) {
     this.layout.closeDrawers();
     if (this.switching || !(await this.mayLeave())) return;
-    if (this.session === null || this.chat.ids.length || options.temporary) {
+    this.sidebar.home();
+    if (this.session === null || this.chat.ids.length || Object.keys(options).length) {
       this.composer.open(null);
       this.composer.focus();
       await this.switch(this.#begin(options));
@@ -385,8 +372,7 @@ class Page {
     this.title.title = title;
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
-    if (this.session) this.notice.show(this.session.temporary ? "temporary" : null);
-    else this.notice.show(null);
+    this.notice.show(this.session?.temporary ? "temporary" : null);
     this.showSystem();
   }
 

@@ -3,7 +3,7 @@
 import { byId, h, icon } from "./dom.js";
 
 export class Notice {
-  /** `act` has: restore(), leave(), end(). */
+  /** `act` has: restore(), leave(). */
   constructor(act) {
     this.act = act;
     this.element = byId("pc-notice");
@@ -23,7 +23,7 @@ export class Notice {
       purged: [icon("warn"), h("span.words", {}, h("b", {}, "This chat was deleted for good in another window.")),
         link("Close", act.leave)],
       temporary: [icon("ghost"), h("span.words", {}, h("b", {}, "Temporary chat."), " It is not in the list and gone when you leave it."),
-        link("End it", act.end, "end-temporary")],
+        link("End it", act.leave, "end-temporary")],
     }[kind] ?? []));
   }
 }

@@ -1,7 +1,7 @@
 // The left column: a new chat, search, the list of chats, and the ways to archive, trash and import.
 
 import { chatRow, headingRow, rowStamp } from "./chat_row.js";
-import { byId, h, icon, iconButton } from "./dom.js";
+import { byId, h, icon, iconButton, throttled } from "./dom.js";
 import { count } from "./format.js";
 import { openMenu } from "./menu.js";
 import { Search } from "./search.js";
@@ -18,6 +18,7 @@ fill="none" stroke="var(--pc-faint)" stroke-width="1.4"/></svg>`;
 const ROW = 37; // pixels, as the style sheet has them
 const HEADING = 34;
 const POINTING_MS = 1_500;
+const BETWEEN_MS = 60; // between two changes of the list that nobody here asked for
 
 export function logo() {
   const holder = h("span.logo");
@@ -35,6 +36,7 @@ export class Sidebar {
     this.renaming = null;
     this.view = "chats"; // or "archive", "trash"
     this.pointed = 0;
+    this.drawSoon = throttled(BETWEEN_MS, () => this.draw());
     this.list = h("nav.list", { "aria-label": "Chats" });
     this.window = new WindowList(this.list);
     this.rowActs = {
@@ -86,6 +88,7 @@ export class Sidebar {
     const { library } = this.act;
     return [
       { label: "New folder…", icon: "folder", testid: "new-folder", run: () => library.addFolder() },
+      { label: "Presets…", icon: "tune", testid: "presets", run: () => library.presets() },
       { label: "Import chats…", icon: "import", testid: "import", run: () => library.import() },
       { label: "Export all chats", icon: "export", more: () => library.exportChoices(null) },
     ];
@@ -114,9 +117,11 @@ export class Sidebar {
     this.themeButton.setAttribute("aria-label", this.themeButton.title);
   }
 
-  showModel(name, detail, title) {
-    this.model.replaceChildren(h("span", {}, name), h("small", {}, detail));
-    this.model.title = title;
+  showModel({ model, device, dtype, kernels, reason }, state) {
+    const [, name, format] = model?.match(/^(.*?)[.-]((?:I?Q\d|B?F16|F32)\w*)$/) ?? [null, model, null];
+    const detail = [format, device, dtype].filter(Boolean).join(" · ") || state;
+    this.model.replaceChildren(h("span", {}, name ?? "No model yet"), h("small", {}, detail));
+    this.model.title = kernels ? `${model} on ${device}, ${dtype}\n${kernels} kernels: ${reason ?? ""}` : "";
   }
 
   /** Replace the whole list (after connecting). */
@@ -128,7 +133,7 @@ export class Sidebar {
   put(session) {
     this.shelf.put(session);
     this.trash.stale();
-    this.draw();
+    this.drawSoon();
   }
 
   setFolders(folders) {
@@ -162,6 +167,11 @@ export class Sidebar {
     this.list.scrollTop = 0;
     if (view === "trash") this.trash.load();
     this.#redraw();
+  }
+
+  /** The list of chats, where a new one appears. */
+  home() {
+    if (this.view !== "chats") this.show("chats");
   }
 
   /** Draw what the reader has just asked for, wherever the pointer is. */

@@ -1,0 +1,80 @@
+// What new chats may begin with: a list to choose from, and a form for each.
+
+import { showDialog } from "./dialog.js";
+import { h, iconButton } from "./dom.js";
+import { complain, toast } from "./toasts.js";
+
+const PARTS = [ // in the order in which a prompt has them
+  ["system_prompt", "System prompt", 4], ["policy", "Policy: rules that follow it", 2], ["tools", "Tools: a JSON list", 2],
+];
+
+/** `act` has: call(op, fields) -> promise, begin(preset), session() -> the shown chat or null. */
+export function showPresets(act) {
+  return showDialog("Presets", (close) => {
+    const list = h("ul.presets");
+    const draw = async () => {
+      try {
+        const presets = await act.call("presets");
+        const rows = presets.map((preset) => row(preset, act, close, draw));
+        list.replaceChildren(...(rows.length ? rows : [h("li.none", {}, "No presets yet. A preset is what a new chat begins with.")]));
+      } catch (error) {
+        complain(error);
+      }
+    };
+    draw();
+    const session = act.session();
+    return [list, h("div.dialog-row", {},
+      session && h("button.quiet", { type: "button", onclick: () => edit(ofChat(session), act).then(draw) }, "From this chat"),
+      h("button.primary", { type: "button", "data-testid": "new-preset", onclick: () => edit({ name: "" }, act).then(draw) }, "New preset"))];
+  }, { testid: "presets" });
+}
+
+function row(preset, act, close, draw) {
+  const remove = async () => {
+    try {
+      await act.call("delete_preset", { preset: preset.id });
+      draw();
+      toast(`Deleted the preset “${preset.name}”.`, { action: "Undo", run: () => act.call("undelete_preset", { preset: preset.id }).catch(complain) });
+    } catch (error) {
+      complain(error);
+    }
+  };
+  return h("li", { "data-testid": "preset" },
+    h("button.preset", { type: "button", title: "Begin a chat with this preset", onclick: () => { close(); act.begin(preset.id); } },
+      h("b", {}, preset.name), h("small", {}, preset.system_turn ?? "the model's own system prompt")),
+    iconButton("edit", `Edit ${preset.name}`, () => edit(preset, act).then(draw)),
+    iconButton("trash", `Delete ${preset.name}`, remove));
+}
+
+/** A preset with the settings of a chat, not stored yet. */
+function ofChat({ title, system_prompt, own_params }) {
+  return { name: title, system_prompt: system_prompt ?? "", params: own_params };
+}
+
+function edit(preset, act) {
+  return showDialog(preset.id ? "Edit preset" : "New preset", (close) => {
+    const name = h("input.line", { "aria-label": "Name", placeholder: "Name", maxlength: "200", "data-first": "" });
+    name.value = preset.name;
+    const fields = PARTS.map(([part, label, rows]) => {
+      const field = h("textarea.line", { "aria-label": label, placeholder: label, rows: String(rows) });
+      field.value = preset[part] ?? "";
+      return [part, field];
+    });
+    const problem = h("p.problem", { role: "alert" });
+    const save = async (event) => {
+      event.preventDefault();
+      const change = { name: name.value, ...Object.fromEntries(fields.map(([part, field]) => [part, field.value])) };
+      if (preset.id) change.id = preset.id;
+      else if (preset.params) change.params = preset.params;
+      try {
+        await act.call("save_preset", { change, version: preset.version });
+        close(true);
+      } catch (error) {
+        problem.textContent = error.message;
+      }
+    };
+    return [h("form.preset-form", { onsubmit: save }, name, ...fields.map(([, field]) => field), problem, h("div.dialog-row", {},
+      h("button.quiet", { type: "button", onclick: () => close() }, "Cancel"),
+      h("button.primary", { type: "submit", "data-testid": "confirm" }, "Save")))];
+  }, { testid: "preset-form" });
+}

@@ -1,0 +1,17 @@
+// The bar above the chat: its title, and the ways to the settings and to the blocks.
+
+import { byId, h, icon, iconButton } from "./dom.js";
+
+/** Fill the bar; returns the element of the title. `act` has: sidebar(), settings(), panel(). */
+export function fillTop(act) {
+  const title = h("h1", { id: "pc-title" }, "New chat");
+  byId("pc-top").append(
+    iconButton("menu", "Show chats", act.sidebar, { class: "icon menu" }),
+    title,
+    h("div.tools", {},
+      h("button.tool", { type: "button", onclick: act.settings, title: "System prompt and sampling" },
+        icon("tune"), h("span", {}, "Settings")),
+      h("button.tool", { type: "button", id: "pc-blocks", onclick: act.panel, title: "KV blocks", "aria-controls": "pc-kv" },
+        icon("grid"), h("span", {}, "Blocks"))));
+  return title;
+}
