@@ -22,7 +22,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from .backups import back_up, copies, look_into, rotate
+from .backups import back_up, copies, described, look_into, rotate
 from .errors import StoreError, backup_folder, damaged, explained
 from .pages import Header, log_of, newest_header, real, size_of
 from .replacing import finish_replacing
@@ -100,12 +100,8 @@ def missing_notice(path: Path) -> str | None:
     with explained(path):
         if size_of(real(path)):
             return None
-        found = copies(path)
-    if found:
-        return (
-            f"{path} is missing, so the list of chats begins empty, but {backup_folder(path)} holds "
-            f"{len(found)} {'copy' if len(found) == 1 else 'copies'} of it: `pagedchat sessions restore` lists them."
-        )
+    if (held := _copies_held(path)) is not None:
+        return f"{path} is missing, so the list of chats begins empty, but {held}"
     with contextlib.suppress(OSError):
         if any((path.parent / "attachments").iterdir()):
             return (
@@ -113,6 +109,23 @@ def missing_notice(path: Path) -> str | None:
                 "there: if you moved the database, end pagedchat and put it back."
             )
     return None
+
+
+def empty_notice(connection: sqlite3.Connection, path: Path) -> str | None:
+    """What to tell when the database has no chat at all, but its copies have, as on the starts after a missing one."""
+    if connection.execute("SELECT 1 FROM sessions").fetchone() is not None:
+        return None
+    held = _copies_held(path)
+    return f"{path} holds no chats, but {held}" if held is not None else None
+
+
+def _copies_held(path: Path) -> str | None:
+    """Names the copies, if any of them has messages or cannot be looked into."""
+    found = [one for one in map(described, copies(path)) if one.messages or one.problem]
+    if not found:
+        return None
+    count = "1 copy" if len(found) == 1 else f"{len(found)} copies"
+    return f"{backup_folder(path)} holds {count} of it with chats: `pagedchat sessions restore` lists them."
 
 
 def upgrade_notice(path: Path) -> str | None:

@@ -21,7 +21,7 @@ from .exchange.files import FileFolder
 from .library import Library, check_folder
 from .presets import Preset, Presets
 from .rows import SESSION_COLUMNS, Session
-from .schema import connect, memory_database, missing_notice, open_database
+from .schema import connect, empty_notice, memory_database, missing_notice, open_database
 from .search import Search
 from .trash import Trash
 from .tree_store import TreeStore
@@ -62,6 +62,7 @@ class SessionStore(TreeStore):
             search_index.catch_up(writer)
             with explained(self.path):
                 raw = connect(self.path, busy_timeout_s=busy_timeout_s, read_only=True)
+                self.notice = self.notice or empty_notice(raw, self.path)
         except BaseException:
             writer.close()
             raise

@@ -167,6 +167,14 @@ def test_a_missing_database_beside_its_copies_or_files_is_told(path: Path) -> No
     assert "1 copy" in store.notice and str(backup_folder(path)) in store.notice
     assert "pagedchat sessions restore" in store.notice
     store.close()
+    store = SessionStore(path)
+    assert store.notice is not None and "holds no chats" in store.notice, "the next start says so, too"
+    store.create_session(None, {}, None)
+    store.close()
+    store = SessionStore(path)
+    assert store.notice is None
+    store.close()
+    path.unlink()
     for one in backup_folder(path).iterdir():
         one.unlink()
     store = SessionStore(path)
