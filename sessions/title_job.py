@@ -99,7 +99,7 @@ class TitleJobs:
                 self._core.tell_session(session)
 
     async def _ask(self, path: PromptPath) -> str | None:
-        """The first line of the model's answer, as a title; None if it is none."""
+        """The title in the model's answer; None if it is none, or only says again what was asked for."""
         text, splitter = "", None
         async with aclosing(self._core.engine.generate(_request(path, self._core.salt(path.session.id)))) as items:
             async for item in items:
@@ -113,7 +113,9 @@ class TitleJobs:
                     return None
                 if item.finish_reason or holds_title(text) or len(text) > LONGEST_ANSWER:
                     break
-        return title_of_answer(text)
+        title = title_of_answer(text)
+        echoes = title is not None and title.rstrip("…").casefold() in INSTRUCTION.casefold()
+        return None if echoes else title
 
 
 def _request(path: PromptPath, salt: str) -> GenerateRequest:

@@ -137,6 +137,7 @@ def test_b14_a_title_that_hangs_is_cut_after_a_limit(tmp_path, monkeypatch):
         ('<think>\n\n</think>\n\n"Title: Cats"\nIt fits well.', "Cats"),
         ("", QUESTION),
         ("...", QUESTION),
+        ("Three to six words, in its language, on one line.", QUESTION),
     ],
 )
 def test_b14_no_thought_is_ever_a_title(tmp_path, answer, title):
