@@ -42,10 +42,11 @@ class Header:
 
     @classmethod
     def read(cls, content: bytes) -> Header | None:
-        """The header at the beginning of ``content``; None if there is none."""
-        if len(content) < HEADER_BYTES or not content.startswith(MAGIC):
-            return None
+        """The header at the beginning of ``content``; None if there is none that makes sense."""
         size = int.from_bytes(content[16:18], "big")
+        sound = size == 1 or (512 <= size <= 1 << 15 and size & (size - 1) == 0)
+        if len(content) < HEADER_BYTES or not content.startswith(MAGIC) or not sound:
+            return None
         numbers = struct.unpack_from(">I", content, 28) + struct.unpack_from(">I", content, 60)
         return cls(1 << 16 if size == 1 else size, *numbers, struct.unpack_from(">I", content, 68)[0])
 
@@ -87,18 +88,16 @@ def committed_pages(path: Path) -> dict[int, bytes]:
 
 
 def mended_header(first: bytes, page_size: int, page_count: int) -> bytes:
-    """The 100 bytes ``first``, made to fit a file of so many pages without a log; made anew if they are no header."""
-    head = bytearray(first[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"))
-    if not head.startswith(MAGIC):
-        head = bytearray(HEADER_BYTES)
-        head[:16] = MAGIC
-        head[20:24] = bytes((0, 64, 32, 32))
-        struct.pack_into(">I", head, 44, 4)  # format of the schema
-        struct.pack_into(">I", head, 56, 1)  # UTF-8
+    """A header for a file of so many pages without a log, with the list of free pages of ``first`` if that is one."""
+    head = bytearray(HEADER_BYTES)
+    head[:16] = MAGIC
     struct.pack_into(">H", head, 16, 1 if page_size == 1 << 16 else page_size)
-    head[18:20] = b"\1\1"  # no log
+    head[18:24] = bytes((1, 1, 0, 64, 32, 32))  # no log; nothing kept free at the end of pages
     struct.pack_into(">I", head, 28, page_count)
-    head[92:96] = head[24:28]
+    if Header.read(first) is not None:
+        head[32:40] = first[32:40]
+    struct.pack_into(">I", head, 44, 4)  # format of the schema
+    struct.pack_into(">I", head, 56, 1)  # UTF-8
     return bytes(head)
 
 

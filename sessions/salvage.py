@@ -240,7 +240,9 @@ def _affected(fresh: sqlite3.Connection, done: Mended) -> list[tuple[str, str]]:
         what = "the message before one of its messages is" if count == 1 else f"the messages before {count} others are"
         found.append((titles[session_id], f"{what} lost, so that these begin branches of their own"))
     heads = set(done.heads) - set(done.roots)
-    found += [(titles[one], "its last message is lost; the latest that was read is shown") for one in heads]
+    empty = {row[0] for row in fresh.execute("SELECT id FROM sessions WHERE head_id IS NULL")}
+    found += [(titles[one], "all of its messages are lost") for one in heads & empty]
+    found += [(titles[one], "its last message is lost; the latest that was read is shown") for one in heads - empty]
     spoilt = "SELECT session_id, count(*) FROM messages WHERE instr(content, char(65533)) GROUP BY session_id"
     for session_id, count in fresh.execute(spoilt).fetchall():
         found.append((titles[session_id], f"a part of the text of {_count(count, 'message')} cannot be read"))

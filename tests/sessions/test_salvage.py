@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import subprocess
@@ -46,7 +47,8 @@ def salvaged(damaged: Path, target: Path) -> tuple[SalvageReport, dict[str, tupl
     assert (report.messages, len(report.sentences()) > 0) == (len(found), True)
     store = SessionStore(target)
     for session in store.sessions():
-        assert session.head_id is not None and store.shown_branch(session.id)[1]
+        left = session.id in {one[0] for one in found.values()}
+        assert bool(store.shown_branch(session.id)[1]) is (session.head_id is not None) is left
     store.close()
     return report, found
 
@@ -93,6 +95,32 @@ def test_a_damaged_beginning_costs_no_message(damaged: Path, whole: Path, tmp_pa
     report, found = salvaged(damaged, tmp_path / "new.db")
     assert found == texts(whole)
     assert report.chats == CHATS
+
+
+def test_a_header_that_makes_no_sense_costs_no_message(damaged: Path, whole: Path, tmp_path: Path) -> None:
+    for number, (start, content) in enumerate([(16, b"\0\0"), (18, b"\xff" * 82), (20, b"\x77"), (56, b"\0\0\0\3")]):
+        copy = copied(whole, damaged)
+        with copy.open("r+b") as file:
+            file.seek(start)
+            file.write(content)
+        salvage(copy, tmp_path / f"{number}.db")
+        assert texts(tmp_path / f"{number}.db") == texts(whole)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PAGEDCHAT_TRIALS", "5"))))
+def test_any_damage_ends_in_a_sound_database_or_a_sentence(damaged: Path, tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    content = bytearray(damaged.read_bytes())
+    for _ in range(draw.choice((1, 10, 100))):
+        start = draw.randrange(len(content))
+        length = draw.choice((1, 10, 5000, 100_000))
+        noise = draw.choice((draw.randbytes(length), bytes(length), bytes(content[:length])))
+        content[start : start + length] = noise
+    damaged.write_bytes(content[: draw.choice((len(content), draw.randrange(len(content))))])
+    try:
+        salvaged(damaged, tmp_path / "new.db")
+    except StoreError as error:
+        assert "No chat could be read" in str(error) and list(tmp_path.iterdir()) == [damaged.parent]
 
 
 def test_damaged_indexes_and_search_cost_nothing(damaged: Path, whole: Path, tmp_path: Path) -> None:
