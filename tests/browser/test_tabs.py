@@ -46,6 +46,23 @@ def test_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
     expect(chat.row(first)).to_contain_text("Renamed meanwhile")
 
 
+def test_the_list_does_not_move_under_the_pointer(same_page: PageDriver, server: PageServer) -> None:
+    chat = same_page
+    first, second = [server.do(server.service.create_session())["id"] for _ in range(2)]
+    chat.ask("Written last")
+    order = "() => window.pagedchat.page.sidebar.window.rows.map((row) => row.key)"
+    chat.row(second).hover()
+    before = chat.page.evaluate(order)
+    server.do(server.service.send(first, None, "now the newest"))
+    chat.page.wait_for_function(
+        "(id) => window.pagedchat.page.sidebar.sessions.get(id).title.startsWith('now')", arg=first
+    )
+    expect(chat.row(first)).to_contain_text("now the newest")
+    assert chat.page.evaluate(order) == before
+    chat.page.mouse.move(700, 400)
+    assert chat.page.evaluate(order) != before
+
+
 def test_a_page_that_slept_loses_nothing_of_what_another_wrote(
     same_page: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
 ) -> None:

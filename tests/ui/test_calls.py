@@ -56,9 +56,9 @@ def test_no_call_meets_an_internal_error_whatever_kinds_it_carries(op: str, tmp_
             hub = Hub(room.service, room.engine)
             connection = Connection(hub, lambda data: asyncio.sleep(0))
             for value in WRONG:
-                for given in (dict.fromkeys((*names, *others), value), dict.fromkeys(others, value)):
-                    frame = {**dict.fromkeys(names), **given, "id": 1, "op": op}
-                    reply = await calls.answer(connection, frame)
+                for given in ((*names, *others), others):
+                    frame: dict[str, Any] = {**dict.fromkeys(names), **dict.fromkeys(given, value)}
+                    reply = await calls.answer(connection, {**frame, "id": 1, "op": op})
                     assert "internal error" not in reply.get("error", ""), (op, value, reply)
                     assert "error" not in reply or reply["error"].endswith(".")
 

@@ -79,7 +79,7 @@ export class Library {
   }
 
   /** What a message's menu offers: `siblings` are the versions of it. */
-  messageMenu({ id, siblings, sibling_index: index, growing }) {
+  messageMenu({ id, siblings, sibling_index: index, growing, made }) {
     const fork = (mode) => this.#fork(id, mode);
     return [
       { label: "Fork to a new chat", icon: "fork", testid: "fork", more: [
@@ -88,6 +88,7 @@ export class Library {
         { label: "The whole chat", icon: "fork", testid: "fork-tree", run: () => fork("tree") },
       ] },
       siblings.length > 1 && { label: "Compare versions", icon: "compare", testid: "compare-versions", run: () => this.#compare(siblings, index) },
+      made && { label: "Check that it comes again", icon: "check", testid: "reproduce", run: () => this.#reproduce(id) },
       !growing && { label: "Delete from here", icon: "trash", testid: "delete-branch", danger: true, separate: true, run: () => this.#deleteBranch(id) },
     ];
   }
@@ -125,6 +126,13 @@ export class Library {
   #compare(siblings, index) {
     const [first, second] = index > 1 ? [siblings[index - 2], siblings[index - 1]] : siblings;
     showCompare(siblings, first, second, (a, b) => this.#call("compare", { a, b }));
+  }
+
+  /** Have the model write a reply again, unseen, and say whether it is the same. */
+  async #reproduce(message) {
+    toast("Writing this reply again, unseen …");
+    const found = await this.#try("reproduce", { message });
+    if (found) toast(outcome(found));
   }
 
   /** Take a message away with all that follows it. */
@@ -181,4 +189,14 @@ export class Library {
   import() {
     importFiles((id) => this.page.open(id));
   }
+}
+
+/** What became of a reply that was made again. */
+function outcome({ same, first_difference: first, tokens, changed, promised }) {
+  if (changed.includes("model")) return "Another model is loaded now, so this reply cannot be made again.";
+  if (changed.includes("prompt")) return "What this reply answered cannot be made again exactly.";
+  if (same) return `The same ${plural(tokens, "token")} came again.`;
+  const why = changed.includes("engine") ? " The engine is not set as it was then."
+    : promised ? "" : " This engine does not promise the same tokens.";
+  return `It differs from token ${first + 1} of ${tokens} on.${why}`;
 }

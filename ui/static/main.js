@@ -7,6 +7,7 @@ import { copyText } from "./clipboard.js";
 import { Composer } from "./composer.js";
 import { confirmed } from "./dialog.js";
 import { rate } from "./format.js";
+import { listenToKeys } from "./keys.js";
 import { Layout } from "./layout.js";
 import { Library } from "./library.js";
 import { Notice } from "./notice.js";
@@ -87,7 +88,7 @@ class Page {
     socket.on("status", ({ status }) => this.setStatus(status));
     socket.on("alerts", ({ alerts }) => this.alerts.take(alerts));
     socket.on("session", ({ session, full }) => this.takeSession(session, full));
-    socket.on("purged", ({ ids }) => { if (ids.includes(this.current)) this.notice.show("purged"); });
+    socket.on("purged", ({ ids }) => this.purged(ids));
     socket.on("folders", ({ folders }) => this.sidebar.setFolders(folders));
     socket.on("branch", () => this.sidebar.trash.stale());
     socket.on("draft", ({ draft }) => this.composer.takeDraft(draft.session_id, draft));
@@ -104,7 +105,7 @@ class Page {
     socket.on("kv-table", (frame) => this.panel.takeTable(frame));
     addEventListener("popstate", () => this.open(new URL(location.href).searchParams.get("session") || null, { push: false }));
     addEventListener("beforeunload", (event) => { if (this.session?.temporary && this.chat.ids.length) event.preventDefault(); });
-    addEventListener("keydown", (event) => this.key(event));
+    listenToKeys(this);
   }
 
   // -- connection ---------------------------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ class Page {
   enter(id, push) {
     this.current = id;
     this.blank = id === null;
+    this.notice.show(null);
     if (this.ending && this.ending !== id) {
       this.socket.call("end_temporary", { session: this.ending }).catch(complain);
       this.ending = null;
@@ -248,6 +250,11 @@ class Page {
     this.removing = null;
     this.composer.open(null);
     this.show(null).catch(complain);
+  }
+
+  purged(ids) {
+    this.sidebar.trash.stale();
+    if (ids.includes(this.current)) this.notice.show("purged");
   }
 
   /** Whether the shown chat may be left; one that is not kept asks, and ends when another is shown. */
@@ -372,21 +379,8 @@ class Page {
     this.title.title = title;
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
-    this.notice.show(this.session?.temporary ? "temporary" : null);
+    if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);
     this.showSystem();
-  }
-
-  key(event) {
-    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
-      event.preventDefault();
-      this.create();
-    } else if ((event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "f") {
-      event.preventDefault();
-      this.layout.showSidebar();
-      this.sidebar.search.focus();
-    } else if (event.key === "Escape" && !event.defaultPrevented && !this.settings.isOpen) {
-      if (!this.layout.closeDrawers()) this.stop();
-    }
   }
 }
 

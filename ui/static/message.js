@@ -153,7 +153,7 @@ export class Message {
   #more() {
     const { siblings = [], sibling_index: index } = this.view;
     const more = iconButton("more", "More", () => openMenu(more, this.act.menu({
-      id: this.id, siblings, sibling_index: index, growing: this.growing,
+      id: this.id, siblings, sibling_index: index, growing: this.growing, made: Boolean(this.view.generation) && !this.growing,
     }), { label: "More about this message" }), { "data-testid": "message-menu", "aria-haspopup": "menu" });
     return more;
   }

@@ -9,6 +9,11 @@ export class Notice {
     this.element = byId("pc-notice");
   }
 
+  /** Whether the chat is not there any more. */
+  get gone() {
+    return this.kind === "deleted" || this.kind === "purged";
+  }
+
   /** `kind`: "deleted", "purged", "temporary", or null for none. */
   show(kind) {
     if (kind === this.kind) return;

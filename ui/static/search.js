@@ -18,7 +18,7 @@ export class Search {
     this.problem = "";
     this.field = h("input.filter", {
       type: "search", placeholder: "Search chats and messages", "aria-label": "Search chats and messages", autocomplete: "off",
-      spellcheck: "false", "data-testid": "search", "aria-describedby": "pc-search-hint", oninput: () => this.#typed(),
+      spellcheck: "false", "data-testid": "search", "aria-describedby": "pc-search-hint", title: "Ctrl Shift F", oninput: () => this.#typed(),
       onkeydown: (event) => this.#key(event),
     });
     this.hint = h("div.filter-hint", { id: "pc-search-hint" }, "Narrow with ",
