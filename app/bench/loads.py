@@ -152,7 +152,8 @@ def read_profile(path: Path) -> LoadProfile:
     problem = _problem(found)
     if problem:
         raise ConfigError(
-            f"The load profile {path} cannot be used: {problem}; `pagedchat sessions stats --load-profile` writes one."
+            f"The load profile {path} cannot be used: {problem}; `pagedchat sessions stats --load-profile FILE` writes "
+            "one."
         )
     return LoadProfile(**{one.name: found[one.name] for one in fields(LoadProfile) if one.name in found})
 

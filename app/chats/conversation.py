@@ -118,6 +118,15 @@ class Conversation:
         question = self.last("user")
         return self._run(lambda: self._link.call("edit", message_id=question["id"], text=text)["reply"])
 
+    def attach(self, message_id: str) -> None:
+        """Follow the reply that ends the branch, which somebody else began."""
+
+        def look() -> View:
+            return next(one for one in self.branch() if one["id"] == message_id)
+
+        self._follower.attach(look)
+        self._catch_up()
+
     def last(self, role: str | None = None) -> View:
         """The last message of the branch, or the last one of a role.
 

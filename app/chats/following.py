@@ -32,9 +32,10 @@ class Follower:
     def __init__(self, link: ChatLink, screen: Screen, signals: Signals, stats: bool) -> None:
         self._link, self._screen, self._signals = link, screen, signals
         self.stats = stats
+        self._shown: dict[str, int] = {}
 
     def run(self, begin: Callable[[], View]) -> View:
-        """Call ``begin``, which returns the view of the reply that runs, and show it to its end.
+        """Wait for the model, call ``begin``, which returns the view of a reply that runs, and show it to its end.
 
         Ctrl+C stops the reply; a second one leaves it to itself.
 
@@ -46,10 +47,11 @@ class Follower:
             PagedChatError: it cannot begin, or the server is gone.
             KeyboardInterrupt: Ctrl+C while it is being stopped.
         """
+        wait_ready(self._link, self._screen)
         with self._link.events() as events, self._signals.into(events):
             reply = begin()
             try:
-                end = self._follow(events.get, reply["id"])
+                end = self._follow(events.get, reply)
                 self._screen.end()
             except BrokenPipeError:
                 with suppress(PagedChatError):
@@ -58,7 +60,29 @@ class Follower:
         self._tell(end)
         return end
 
-    def _follow(self, next_event: Callable[[], View], message_id: str) -> View:
+    def attach(self, look: Callable[[], View]) -> View:
+        """Show a reply that somebody else began, from its beginning to its end. See ``run``.
+
+        Args:
+            look: returns its view as it is now.
+        """
+
+        def begin() -> View:
+            reply = look()
+            for kind, part in (("reasoning", "reasoning"), ("delta", "content")):
+                self._shown[kind] = len(reply[part] or "")
+                if reply[part]:
+                    self._screen.text(kind, reply[part])
+            return reply
+
+        self._shown = {}
+        return self.run(begin)
+
+    def _follow(self, next_event: Callable[[], View], reply: View) -> View:
+        message_id, shown = reply["id"], self._shown
+        self._shown = {}
+        if reply["status"] != "streaming":
+            return reply
         stopping, trouble = False, None
         while True:
             event = next_event()
@@ -73,7 +97,7 @@ class Follower:
                 self._screen.end()
                 raise PagedChatError(event["message"])
             elif kind in ("delta", "reasoning") and event["message_id"] == message_id:
-                self._screen.text(kind, event["text"])
+                self._screen.text(kind, event["text"][max(0, shown.get(kind, 0) - event["offset"]) :])
             elif kind == "message" and event["message"]["id"] == message_id:
                 message = event["message"]
                 if message["status"] != "streaming":

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 
 from ...engine.errors import PagedChatError
-from ..chat_link import ChatLink
 from .conversation import Conversation
-from .following import wait_ready
 from .screen import Screen
 
 LARGEST_INPUT = 2 << 20
@@ -45,7 +43,7 @@ def _read() -> str:
         ) from error
 
 
-def answer_once(link: ChatLink, conversation: Conversation, text: str, screen: Screen) -> int:
+def answer_once(conversation: Conversation, text: str) -> int:
     """Send ``text`` and write the reply to stdout.
 
     Returns:
@@ -55,7 +53,6 @@ def answer_once(link: ChatLink, conversation: Conversation, text: str, screen: S
         PagedChatError: it cannot be sent.
     """
     try:
-        wait_ready(link, screen)
         reply = conversation.ask(text)
     except KeyboardInterrupt:
         return 1

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from ...engine.errors import PagedChatError
 from ..chat_link import ChatLink
 from ..folders import Folders
 from .conversation import Conversation
-from .following import wait_ready
 from .line_input import LineInput
 from .screen import Screen
-from .signals import Signals
-from .slash import COMMANDS, Leave, Room, run_command, show_again
+from .slash import COMMANDS, Leave, Room, run_command, show_again, show_open
 
 HISTORY = "chat_history"
 
 
-def talk_at_prompt(
-    link: ChatLink, conversation: Conversation, folders: Folders, screen: Screen, signals: Signals
-) -> int:
+def talk_at_prompt(link: ChatLink, conversation: Conversation, folders: Folders, screen: Screen) -> int:
     """Talk until Ctrl+D or /quit; the exit code.
 
     Raises:
-        PagedChatError: the model cannot be loaded, or the server is gone.
+        PagedChatError: the server is gone before the first prompt.
     """
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -64,7 +61,8 @@ def _greet(room: Room) -> None:
     room.screen.hint(f"{status['model'] or 'pagedchat'} ({where}). /help shows the commands, Ctrl+D leaves.")
     if room.conversation.session_id is not None:
         room.screen.hint(f"({room.conversation.title})")
-        show_again(room, room.conversation.branch())
+        with suppress(KeyboardInterrupt):
+            show_open(room, room.conversation.branch())
 
 
 def _do(room: Room, text: str) -> None:
@@ -77,5 +75,4 @@ def _do(room: Room, text: str) -> None:
         show_again(room, news)
         room.screen.hint("(the chat went on in another window; send again to answer what is shown now)")
         return
-    wait_ready(room.link, room.screen)
     room.conversation.ask(text[1:] if text.startswith("//") else text)

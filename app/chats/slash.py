@@ -102,7 +102,7 @@ def _list(room: Room, rest: str) -> None:
 def _open(room: Room, rest: str) -> None:
     with reading(room.database) as connection:
         found = find_session(connection, needed(rest, "/open CHAT"))
-    show_again(room, room.conversation.open(found.id))
+    show_open(room, room.conversation.open(found.id))
 
 
 @command("/tree", "the messages of this chat with all branches")
@@ -247,6 +247,14 @@ def _undo(room: Room, rest: str) -> None:
 @command("/quit", "leave; Ctrl+D does it too")
 def _quit(room: Room, rest: str) -> None:
     raise Leave
+
+
+def show_open(room: Room, messages: list[dict[str, Any]]) -> None:
+    """The end of the branch of a chat that was opened; a reply that is being written is followed."""
+    running = bool(messages) and messages[-1]["status"] == "streaming"
+    show_again(room, messages[:-1] if running else messages)
+    if running:
+        room.conversation.attach(messages[-1]["id"])
 
 
 def show_again(room: Room, messages: list[dict[str, Any]]) -> None:

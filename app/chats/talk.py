@@ -65,9 +65,9 @@ def talk(wishes: Wishes) -> int:
         link = open_link(configuration.folders, configuration.settings.titles)
         conversation = _conversation(wishes, configuration, link, screen, signals)
         if people:
-            status = talk_at_prompt(link, conversation, configuration.folders, screen, signals)
+            status = talk_at_prompt(link, conversation, configuration.folders, screen)
         else:
-            status = answer_once(link, conversation, text, screen)
+            status = answer_once(conversation, text)
     except Ended:
         status = 0 if people else 1
     finally:

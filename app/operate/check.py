@@ -142,7 +142,7 @@ def _own_load(part: str, found: Evidence) -> Line:
     title, load = "the load is one's own", (found.result.get("parameters") or {}).get("load") or {}
     name = load.get("name") if isinstance(load, dict) else load
     if name in BUILT_IN:
-        reason = f"the load {name} is a guess; `pagedchat sessions stats --load-profile` makes one of your chats"
+        reason = f"the load {name} is a guess; `pagedchat sessions stats --load-profile FILE` makes one of your chats"
         return Line(part, title, "not measured", reason, str(found.path), found.age_s)
     return _line(part, title, True, f"measured with {name}", found)
 

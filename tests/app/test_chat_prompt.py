@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sqlite3
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -87,7 +86,8 @@ def test_ctrl_c_stops_a_reply_keeps_it_and_at_the_prompt_only_clears_the_line(fo
         chat.expect("never sent")
         chat.type(CTRL_C, end="")
         chat.expect("(Ctrl+D or /quit leaves")
-        chat.type(LONG)
+        chat.prompt()
+        chat.type(LONG * 4)
         chat.expect("UWORD WORD")
         chat.type(CTRL_C, end="")
         chat.expect("(stopped; what there is of it is kept)")
@@ -95,13 +95,14 @@ def test_ctrl_c_stops_a_reply_keeps_it_and_at_the_prompt_only_clears_the_line(fo
         assert chat.wait_end() == 0
 
     [question, reply] = stored(folders)
-    assert question[2] == LONG and reply[:2] == ("assistant", "stopped") and reply[2].startswith("UWORD WORD")
+    assert question[2] == LONG * 4 and reply[:2] == ("assistant", "stopped") and reply[2].startswith("UWORD WORD")
 
 
 def test_a_signal_that_ends_the_terminal_saves_the_reply_as_interrupted(folders):
     with TerminalChat(*folders) as chat:
         chat.expect("Ctrl+D leaves.")
-        chat.type(LONG)
+        chat.prompt()
+        chat.type(LONG * 4)
         chat.expect("UWORD WORD")
         chat.process.send_signal(signal.SIGHUP)
         assert chat.wait_end(6) == 0
@@ -146,11 +147,14 @@ def test_beside_a_server_pages_and_terminals_share_chats_and_the_server_outlives
         assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2
         chat.process.kill()
         chat.process.wait()
-        wait_until_done(folders)
+        other.type("/open from a pipe")
+        other.expect(f"UFROM A PIPEAUFROM A PIPEAU{LONG.upper()}A\n")
         replies = [one for one in stored(folders) if one[0] == "assistant"]
         assert [one[1] for one in replies] == ["done"] * 3
         assert any(one[2].endswith(f"U{LONG.upper()}A") for one in replies)
 
+        other.type("/open beside")
+        other.expect("UBESIDEA\n")
         assert piped(*place, "--session", "beside", "in another window").returncode == 0
         other.type("three")
         assert "> in another window" in other.expect("(the chat went on in another window")
@@ -160,11 +164,3 @@ def test_beside_a_server_pages_and_terminals_share_chats_and_the_server_outlives
         other.type("still there?")
         other.expect("The server has ended; everything is saved.")
         assert other.wait_end() == 1
-
-
-def wait_until_done(folders: list[str], seconds: float = 40.0) -> None:
-    """Wait until no reply is written any more."""
-    deadline = time.monotonic() + seconds
-    while any(one[1] == "streaming" for one in stored(folders)):
-        assert time.monotonic() < deadline, "the reply did not end"
-        time.sleep(0.1)
