@@ -52,6 +52,7 @@ async def _chats(path: Path, draw: random.Random, teller: Teller) -> None:
     engine: Any = FakeEngineClient(lambda request: SCRIPT[: draw.randrange(10, 500)], delay_s=0.0005, info=_INFO)
     service = ChatService(SessionStore(path), engine)
     service.subscribe(lambda event: _hear(event, teller))
+    _time_saving(service, teller)
     teller.say(ready=True)
     await asyncio.gather(*(_User(service, random.Random(draw.random()), teller).live() for _ in range(USERS)))
 
@@ -63,6 +64,18 @@ def _hear(event: dict[str, Any], teller: Teller) -> None:
         message = event["message"]
         if message["status"] != "streaming" and not (message["error"] or "").startswith("Not saved"):
             teller.say(message=message["id"], text=digest(message["content"]), status=message["status"])
+
+
+def _time_saving(service: ChatService, teller: Teller) -> None:
+    """Tell how long each saving of a running reply waits for other writes and for the disk."""
+    save = service.save_partial
+
+    async def timed(reply_id: str, *rest: Any) -> None:
+        teller.say(saving=reply_id, at=time.monotonic())
+        await save(reply_id, *rest)
+        teller.say(saved=reply_id, at=time.monotonic())
+
+    service.save_partial = timed  # type: ignore[method-assign]
 
 
 class _User:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pagedchat.sessions.backups import backup_folder, list_backups
+from pagedchat.sessions.reply_job import SAVE_INTERVAL_S
 from pagedchat.sessions.store import SessionStore
 from pagedchat.sessions.versions import MIGRATION_NAMES
 from support.forked import kill, start_fork
@@ -32,6 +33,8 @@ from trials.kill_scenes import SCRIPT, Teller, digest
 
 MOST_LOST_S = 0.3
 """Text of a running reply that a kill may take, in seconds before it."""
+QUICK_WRITE_S = MOST_LOST_S - SAVE_INTERVAL_S
+"""What a write may take for that: where it waits longer for other writes or the disk, so much more may be lost."""
 _SHARES = {"chats": 10, "migrate": 4, "copy": 3, "restore": 3}
 _START_S = 20.0
 
@@ -127,14 +130,20 @@ class Told:
         self.restored = 0
         self.running: dict[str, list[tuple[float, int]]] = {}
         self._last = 0.0
+        self._saving: dict[str, float] = {}
+        self._took: dict[str, float] = {}
 
     def take(self, lines: list[dict[str, Any]]) -> None:
         """Take in what one process said."""
-        self.running = {}
+        self.running, self._saving, self._took = {}, {}, {}
         for line in lines:
+            self._last = line.get("at", self._last)
             if "delta" in line:
                 self.running.setdefault(line["delta"], []).append((line["at"], line["length"]))
-                self._last = line["at"]
+            elif "saving" in line:
+                self._saving[line["saving"]] = line["at"]
+            elif "saved" in line:
+                self._took[line["saved"]] = line["at"] - self._saving.pop(line["saved"])
             elif "message" in line:
                 self.messages[line["message"]] = (line["text"], line["status"])
                 self.running.pop(line["message"], None)
@@ -159,17 +168,22 @@ class Told:
         assert self.chats | self.imported.keys() <= chats, "a chat that was acknowledged is gone"
         for chat, count in self.imported.items():
             assert counts.get(chat, 0) >= count, "an imported chat came in part"
-        for reply, deltas in self.running.items():
-            self._check_partial(rows[reply], deltas)
-        return Counter({"messages acknowledged": len(self.messages), "replies cut off": len(self.running)})
+        slow = [self._check_partial(rows[reply], reply, deltas) for reply, deltas in self.running.items()]
+        cut = Counter({"replies cut off": len(slow), "of them with a slow write": sum(one > 0 for one in slow)})
+        return Counter({"messages acknowledged": len(self.messages)}) + cut
 
-    def _check_partial(self, row: tuple[str, str, int], deltas: list[tuple[float, int]]) -> None:
+    def _check_partial(self, row: tuple[str, str, int], reply: str, deltas: list[tuple[float, int]]) -> float:
+        """Seconds that its last writes waited beyond what they may."""
         content, status, hidden = row
-        must_have = max((length for at, length in deltas if at < self._last - MOST_LOST_S), default=0)
+        pending = self._last - self._saving.get(reply, self._last)
+        slow = max(0.0, max(pending, self._took.get(reply, 0.0)) - QUICK_WRITE_S)
+        before = self._last - MOST_LOST_S - slow
+        must_have = max((length for at, length in deltas if at < before), default=0)
         assert status in ("interrupted", "done", "stopped"), f"a reply that was cut off is {status}"
         assert SCRIPT.startswith(content), "the text of a reply is not what was written"
         assert len(content) >= must_have, f"{must_have} characters were there for 0.3 s, {len(content)} are stored"
         assert bool(content) is not bool(hidden)
+        return slow
 
 
 def _killed(
