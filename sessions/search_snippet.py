@@ -27,7 +27,8 @@ def snippet(text: str, terms: tuple[Term, ...]) -> Snippet | None:
     if not terms:
         return None
     looking = finder(terms)
-    for start in range(0, len(text), _STEP):
+    likely = max(0, looking.likely(text) - _LEAD)
+    for start in (*range(likely, len(text), _STEP), *range(0, likely, _STEP)):
         # A little more on both sides: a word may lie across the border.
         low, high = max(0, start - WIDTH), min(len(text), start + _STEP + WIDTH)
         found = list(islice(looking.find(fold(text[low:high])), _MATCHES))

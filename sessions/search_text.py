@@ -161,9 +161,15 @@ class Finder:
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         longest_first = sorted(terms, key=lambda one: -sum(len(part.text) for part in one.pieces))
-        self._quick = re.compile("|".join(re.escape(one.pieces[0].text[:LONGEST]) for one in longest_first))
+        begins = "|".join(re.escape(one.pieces[0].text[:LONGEST]) for one in longest_first)
+        self._quick, self._unfolded = re.compile(begins), re.compile(begins, re.IGNORECASE)
         groups = [f"(?P<term{at}>{_term_pattern(one)})" for at, one in enumerate(longest_first)]
         self._terms = re.compile("|".join(groups), re.DOTALL)
+
+    def likely(self, text: str) -> int:
+        """A place in a text as it was written where it is worth to begin; 0 where there is none."""
+        found = self._unfolded.search(text)
+        return found.start() if found else 0
 
     def find(self, folded: str) -> Iterator[tuple[int, int, str | None]]:
         """(start, end, name of the term) in order; they may overlap."""
@@ -207,25 +213,25 @@ class Places:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._ascii = text.isascii()
         self._starts, self._lengths = [0], [0]  # of each slice: in the text, and of all folded text before it
-        if not text.isascii():
-            while self._starts[-1] < len(text):
-                end = _after_marks(text, self._starts[-1] + _SLICE)
-                self._lengths.append(self._lengths[-1] + len(fold(text[self._starts[-1] : end])))
-                self._starts.append(end)
 
     def original(self, place: int) -> int:
         """The place in the text of the character at ``place`` of the folded text, or of its end."""
-        if len(self._starts) == 1:
+        if self._ascii:
             return place
+        while self._lengths[-1] <= place and self._starts[-1] < len(self._text):
+            end = _after_marks(self._text, self._starts[-1] + _SLICE)
+            self._lengths.append(self._lengths[-1] + len(fold(self._text[self._starts[-1] : end])))
+            self._starts.append(end)
         at = bisect_right(self._lengths, place) - 1
         start, left = self._starts[at], place - self._lengths[at]
-        while left > 0 and start < len(self._text):
+        while start < len(self._text):
             end = _after_marks(self._text, start + 1)
-            left -= len(fold(self._text[start:end]))
-            if left < 0:
+            length = len(fold(self._text[start:end]))
+            if left < length:
                 break
-            start = end
+            start, left = end, left - length
         return start
 
 
