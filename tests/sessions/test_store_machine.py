@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from inspect import signature
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +24,15 @@ from support.tree_model import Chat, Node, Refused, TreeModel
 
 PLACE = st.integers(0, 1 << 16)
 TEXT = st.sampled_from(["a", "ab", "weiß nicht", "\U0001f600 <b>", "\x00\u202e"])
+MODE = st.sampled_from(get_args(ForkMode))
 END = st.sampled_from([("done", "stop"), ("done", "length"), ("stopped", "abort"), ("error", "error")])
+
+WORK = [
+    *["send", "send_below_the_head", "regenerate", "delete_branch", "select", "finish"] * 3,
+    *["edit", "proceed", "restore_branch"] * 2,
+    *["write_on", "fork", "begin", "delete_or_undelete_chat", "pin_and_archive", "folders", "draft", "reopen"],
+]
+"""What pages do, as often as it is worth trying."""
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -46,6 +55,13 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.close()
             self.folder.cleanup()
 
+    @rule(what=st.sampled_from(WORK), place=PLACE, text=TEXT, more=st.one_of(st.just(""), TEXT), end=END, mode=MODE)
+    def work(self, what: str, place: int, text: str, more: str, end: tuple[str, str], mode: ForkMode) -> None:
+        """One rule for all: Hypothesis would leave most rules out of most examples, and the trees would stay small."""
+        given = {"place": place, "text": text, "more": more, "end": end, "mode": mode}
+        method = getattr(self, what)
+        method(**{name: given[name] for name in signature(method).parameters})
+
     # -- choosing ---------------------------------------------------------------------------------------------------
 
     def chat(self, place: int) -> Chat:
@@ -53,9 +69,10 @@ class StoreMachine(RuleBasedStateMachine):
         return chats[place % len(chats)]
 
     def node(self, place: int) -> Node | None:
-        """Any message that a page may know of: one in view, or one in the trash."""
-        nodes = [one for one in self.model.nodes if not one.hidden]
-        return nodes[-1 - place % len(nodes)] if nodes else None
+        """A message that a page may know of: mostly one in view, now and then one in the trash."""
+        known = [one for one in self.model.nodes if not one.hidden]
+        nodes = known if place % 8 == 0 else [one for one in known if not self.closed(one)]
+        return nodes[place // 8 % len(nodes)] if nodes else None
 
     def refused(self, call: Any, *arguments: Any) -> None:
         try:
@@ -74,9 +91,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
-    @rule(place=PLACE, text=TEXT, first=st.booleans())
-    def send(self, place: int, text: str, first: bool) -> None:
-        parent = None if first else self.node(place)
+    def send(self, place: int, text: str) -> None:
+        parent = self.node(place) if place % 5 else None
         chat = self.model.chats[parent.chat] if parent else self.chat(place)
         arguments = (chat.id, parent.id if parent else None, text)
         try:
@@ -87,8 +103,9 @@ class StoreMachine(RuleBasedStateMachine):
         _, question, reply = self.store.add_question(*arguments)
         self.model.ask(chat, parent, text, question.id, reply.id)
         chat.draft = ""
+        if place % 4:
+            self.finish_one(self.model.node(reply.id), "an answer", ("done", "length"))
 
-    @rule(place=PLACE, text=TEXT)
     def send_below_the_head(self, place: int, text: str) -> None:
         """What pages mostly do."""
         chat = self.chat(place)
@@ -100,7 +117,6 @@ class StoreMachine(RuleBasedStateMachine):
         chat.draft = ""
         self.finish_one(self.model.node(reply.id), "an answer", ("done", "stop"))
 
-    @rule(place=PLACE)
     def regenerate(self, place: int) -> None:
         target = self.node(place)
         if target is None:
@@ -109,8 +125,9 @@ class StoreMachine(RuleBasedStateMachine):
             return self.refused(self.store.add_reply, target.id)
         _, reply = self.store.add_reply(target.id)
         self.model.regenerate(target, reply.id)
+        if place % 3:
+            self.finish_one(self.model.node(reply.id), "another answer", ("stopped", "abort"))
 
-    @rule(place=PLACE, text=TEXT)
     def edit(self, place: int, text: str) -> None:
         target = self.node(place)
         if target is None:
@@ -120,7 +137,6 @@ class StoreMachine(RuleBasedStateMachine):
         _, edited, reply, _ = self.store.add_edit(target.id, text)
         self.model.edit(target, text, edited.id, reply.id if reply else None)
 
-    @rule(place=PLACE)
     def proceed(self, place: int) -> None:
         target = self.node(place)
         if target is None:
@@ -130,18 +146,16 @@ class StoreMachine(RuleBasedStateMachine):
         _, reply = self.store.resume_reply(target.id)
         self.model.proceed(target, reply.id)
 
-    @rule(place=PLACE, text=TEXT)
     def write_on(self, place: int, text: str) -> None:
         reply = self.running(place)
         if reply is not None:
             reply.text += text
             self.store.save_partial(reply.id, reply.text)
 
-    @rule(place=PLACE, text=st.one_of(st.just(""), TEXT), end=END)
-    def finish(self, place: int, text: str, end: tuple[str, str]) -> None:
+    def finish(self, place: int, more: str, end: tuple[str, str]) -> None:
         reply = self.running(place)
         if reply is not None:
-            self.finish_one(reply, text, end)
+            self.finish_one(reply, more, end)
 
     def running(self, place: int) -> Node | None:
         running = [one for one in self.model.nodes if one.status == "streaming"]
@@ -155,7 +169,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.finish_reply(reply.id, reply.text + text, status, error, run)  # type: ignore[arg-type]
         self.model.end(reply, reply.text + text, status, reason)
 
-    @rule(place=PLACE)
     def select(self, place: int) -> None:
         target = self.node(place)
         if target is None:
@@ -167,7 +180,6 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- trash ------------------------------------------------------------------------------------------------------
 
-    @rule(place=PLACE)
     def delete_branch(self, place: int) -> None:
         target = self.node(place)
         if target is None:
@@ -176,7 +188,6 @@ class StoreMachine(RuleBasedStateMachine):
             return self.refused(self.store.trash.delete_branch, target.id)
         assert self.store.trash.delete_branch(target.id).messages == self.model.delete_branch(target)
 
-    @rule(place=PLACE)
     def restore_branch(self, place: int) -> None:
         roots = [one for one in self.model.nodes if one.deleted_with == one.id]
         if not roots:
@@ -187,23 +198,22 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.trash.restore_branch(root.id)
         self.model.restore_branch(root)
 
-    @rule(place=PLACE)
     def delete_or_undelete_chat(self, place: int) -> None:
         chat = self.chat(place)
-        chat.deleted = not chat.deleted
+        chat.deleted = not chat.deleted and place % 3 == 0
         self.store.change_session(chat.id, deleted_at="2026-01-01" if chat.deleted else None)
 
     # -- whole chats ------------------------------------------------------------------------------------------------
 
-    @rule()
     def begin(self) -> None:
+        if len(self.model.chats) > 4:
+            return
         session = self.store.create_session(None, {}, None)
         self.model.chats[session.id] = Chat(session.id)
 
-    @rule(place=PLACE, mode=st.sampled_from(get_args(ForkMode)))
     def fork(self, place: int, mode: ForkMode) -> None:
         target = self.node(place)
-        if target is None:
+        if target is None or len(self.model.nodes) > 60:
             return
         if self.closed(target):
             return self.refused(self.store.fork, target.id, mode)
@@ -215,14 +225,12 @@ class StoreMachine(RuleBasedStateMachine):
         assert set(copies) == {one.id for one in self.model.to_fork(target, mode)}
         self.model.fork(target, mode, new.id, copies)
 
-    @rule(place=PLACE, pinned=st.booleans(), archived=st.booleans())
-    def pin_and_archive(self, place: int, pinned: bool, archived: bool) -> None:
-        chat = self.chat(place)
+    def pin_and_archive(self, place: int) -> None:
+        chat, pinned, archived = self.chat(place), place % 2 == 0, place % 3 == 0
         version = self.store.change_session(chat.id, pinned=pinned, archived=archived).version
         self.refused(lambda: self.store.change_session(chat.id, version - 1, pinned=not pinned))
         chat.pinned, chat.archived = pinned, archived
 
-    @rule(place=PLACE)
     def folders(self, place: int) -> None:
         chat, names = self.chat(place), [*self.model.folders, None]
         match place % 4:
@@ -239,17 +247,15 @@ class StoreMachine(RuleBasedStateMachine):
                 self.store.change_session(chat.id, folder_id=folder)
                 chat.folder = folder
 
-    @rule(place=PLACE, text=st.one_of(st.just(""), TEXT))
-    def draft(self, place: int, text: str) -> None:
+    def draft(self, place: int, more: str) -> None:
         chat = self.chat(place)
         if chat.deleted:
-            return self.refused(self.store.drafts.save, chat.id, text, None, None, None)
+            return self.refused(self.store.drafts.save, chat.id, more, None, None, None)
         version = self.store.drafts.draft(chat.id).version
         self.refused(self.store.drafts.save, chat.id, "stale", None, None, version + 1)
-        self.store.drafts.save(chat.id, text, None, None, version)
-        chat.draft = text
+        self.store.drafts.save(chat.id, more, None, None, version)
+        chat.draft = more
 
-    @rule()
     def reopen(self) -> None:
         self.store.close()
         self.store = SessionStore(self.path)
@@ -321,7 +327,7 @@ def test_random_work_loses_no_message() -> None:
         StoreMachine,
         settings=settings(
             max_examples=2 * trials,
-            stateful_step_count=40,
+            stateful_step_count=80,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
