@@ -15,7 +15,7 @@ from support.chat_templates import CHATML, CHATML_WITH_DEFAULT, GEMMA
 from support.fake_client import FakeEngineClient
 from support.loop_client import LoopClient, scripted_loop_client, tiny_model_client
 
-SAMPLED = {"temperature": 0.9, "max_tokens": 9, "top_p": 0.95, "repetition_penalty": 1.1}
+SAMPLED = {"temperature": 0.9, "max_tokens": 9, "min_tokens": 5, "seed": 11, "top_p": 0.95, "repetition_penalty": 1.1}
 
 
 async def asked(room: ChatRoom, texts: str = "abc", **options: Any) -> tuple[str, list[dict[str, Any]]]:
@@ -98,9 +98,11 @@ def test_a_reply_that_a_stop_string_cut_comes_again(tmp_path):
     async def story():
         client = scripted_loop_client(CHATML)
         async with ChatRoom(tmp_path / "s.db", client) as room:
-            session = await room.new(params={**SAMPLED, "seed": 5, "max_tokens": 40})
+            session = await room.new(params={**SAMPLED, "seed": 5, "max_tokens": 40, "min_tokens": 0})
             text = (await room.ask(session, "Hello"))["content"]
-            other = await room.new(params={**SAMPLED, "seed": 5, "max_tokens": 40, "stop": [text[10:12]]})
+            other = await room.new(
+                params={**SAMPLED, "seed": 5, "max_tokens": 40, "min_tokens": 0, "stop": [text[10:12]]}
+            )
             reply = await room.ask(other, "Hello")
             assert reply["generation"]["finish_reason"] == "stop" and len(reply["content"]) <= 10
             await same(room, reply["id"])
