@@ -181,7 +181,11 @@ class Told:
         must_have = max((length for at, length in deltas if at < before), default=0)
         assert status in ("interrupted", "done", "stopped"), f"a reply that was cut off is {status}"
         assert SCRIPT.startswith(content), "the text of a reply is not what was written"
-        assert len(content) >= must_have, f"{must_have} characters were there for 0.3 s, {len(content)} are stored"
+        age = self._last - deltas[0][0]
+        assert len(content) >= must_have, (
+            f"{must_have} characters were there for 0.3 s, {len(content)} are stored; the first {age:.3f} s ago, "
+            f"the last save took {self._took.get(reply, -1):.3f} s, one has been waiting for {pending:.3f} s"
+        )
         assert bool(content) is not bool(hidden)
         return slow
 
