@@ -152,7 +152,10 @@ class Page {
 
   /** Show a chat because the reader asked for it; with `message`, the branch that has it, at its place. */
   async open(session, { push = true, message = null } = {}) {
-    if (session !== this.current && !(await this.mayLeave())) return;
+    if (session !== this.current && !(await this.mayLeave())) {
+      if (!push) history.pushState(null, "", NO_CHAT + encodeURIComponent(this.current)); // the way back was gone already
+      return;
+    }
     this.layout.closeDrawers();
     if (session !== this.current || !session || message) {
       if (session !== this.current) this.composer.open(session);
