@@ -35,6 +35,8 @@ MOST_LOST_S = 0.3
 """Text of a running reply that a kill may take, in seconds before it."""
 QUICK_WRITE_S = MOST_LOST_S - SAVE_INTERVAL_S
 """What a write may take for that: where it waits longer for other writes or the disk, so much more may be lost."""
+LATE_TIMER_S = 0.05
+"""How late a busy machine may wake the process up to save."""
 _SHARES = {"chats": 10, "migrate": 4, "copy": 3, "restore": 3}
 _START_S = 20.0
 
@@ -177,7 +179,7 @@ class Told:
         content, status, hidden = row
         pending = self._last - self._saving.get(reply, self._last)
         slow = max(0.0, max(pending, self._took.get(reply, 0.0)) - QUICK_WRITE_S)
-        before = self._last - MOST_LOST_S - slow
+        before = self._last - MOST_LOST_S - slow - LATE_TIMER_S
         must_have = max((length for at, length in deltas if at < before), default=0)
         assert status in ("interrupted", "done", "stopped"), f"a reply that was cut off is {status}"
         assert SCRIPT.startswith(content), "the text of a reply is not what was written"

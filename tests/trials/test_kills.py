@@ -40,6 +40,7 @@ def noticed(kind: str, folder: Path, message: str, tries: int = 12) -> None:
 def test_text_that_is_not_saved_in_time_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reply_job, "SAVE_INTERVAL_S", 60.0)
     monkeypatch.setattr(kills, "MOST_LOST_S", 0.02)
+    monkeypatch.setattr(kills, "LATE_TIMER_S", 0.0)
     noticed("_chats", tmp_path, "characters were there")
 
 
