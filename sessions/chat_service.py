@@ -176,15 +176,21 @@ class ChatService:
             return self.core.session_view(await self.core.session(session_id))
         return await self.core.change(session_id, version, **changes)
 
-    async def open(self, session_id: str) -> View:
-        """{"session", "messages"}: a chat and its shown branch, running replies with all their text so far."""
+    async def open(self, session_id: str, begin: Callable[[list[str]], int] = lambda ids: 0) -> View:
+        """{"session", "earlier", "messages"}: a chat and its shown branch, running replies with all their text so far.
+
+        Args:
+            begin: is given the ids of the branch and says how many ``earlier`` messages are left out. It is called in
+                another thread, and may be called again.
+        """
         for _ in range(_READS):
             changes = self.core.changes
-            session, messages = await self.core.read(self.store.shown_branch, session_id)
+            session, messages, earlier = await self.core.read(self.store.shown_branch, session_id, begin)
             if changes == self.core.changes:
                 break
         self.core.background(self.core.write(self.store.remember_last, session_id))
-        return {"session": self.core.session_view(session), "messages": [self.core.seen(one) for one in messages]}
+        shown = [self.core.seen(one) for one in messages]
+        return {"session": self.core.session_view(session), "earlier": earlier, "messages": shown}
 
     # -- messages ---------------------------------------------------------------------------------------------------
 

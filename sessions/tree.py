@@ -80,11 +80,20 @@ def siblings(connection: sqlite3.Connection, message: Message) -> list[str]:
 
 def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
     """Messages from the root to ``message_id``, each with siblings and last run; empty if there is no such message."""
-    found = branch(connection, message_id)
-    if not found:
+    return part(connection, path_ids(connection, message_id))
+
+
+def part(connection: sqlite3.Connection, ids: list[str]) -> list[Message]:
+    """Messages that follow each other on a path, each with siblings and last run.
+
+    Args:
+        ids: theirs, from the root's side down.
+    """
+    if not ids:
         return []
-    ids = [one.id for one in found]
-    groups: dict[str | None, list[str]] = {None: siblings(connection, found[0])}
+    rows = {row["id"]: Message.from_row(row) for row in _of_each(connection, _MESSAGES, ids)}
+    found = [rows[one] for one in ids]
+    groups = {found[0].parent_id: siblings(connection, found[0])}
     for parent_id, one in _of_each(connection, _CHILDREN, ids[:-1], found[0].session_id):
         groups.setdefault(parent_id, []).append(one)
     runs = {row["message_id"]: Generation.from_row(row) for row in _of_each(connection, _RUNS, ids)}
@@ -92,13 +101,6 @@ def path(connection: sqlite3.Connection, message_id: str) -> list[Message]:
         one.siblings = groups.get(one.parent_id, [])
         one.generation = runs.get(one.id)
     return found
-
-
-def branch(connection: sqlite3.Connection, message_id: str) -> list[Message]:
-    """Messages from the root to ``message_id`` without siblings and runs; empty if there is no such message."""
-    order = path_ids(connection, message_id)
-    found = {row["id"]: Message.from_row(row) for row in _of_each(connection, _MESSAGES, order)}
-    return [found[one] for one in order]
 
 
 def path_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:

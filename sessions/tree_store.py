@@ -36,15 +36,23 @@ class TreeStore:
         with self._reader.reading() as connection:
             return turns.message(connection, message_id)
 
-    def shown_branch(self, session_id: str) -> tuple[Session, list[Message]]:
-        """A session and its messages from the root to the head.
+    def shown_branch(
+        self, session_id: str, begin: Callable[[list[str]], int] = lambda ids: 0
+    ) -> tuple[Session, list[Message], int]:
+        """A session, its messages down to the head, and how many of the first ones are left out.
+
+        Args:
+            begin: is given the ids of the branch and says how many to leave out. Their texts are not read, so that a
+                long chat costs little more than what is shown of it.
 
         Raises:
             SessionError: there is no such session.
         """
         with self._reader.reading() as connection:
             found = turns.session(connection, session_id)
-            return found, tree.path(connection, found.head_id) if found.head_id else []
+            ids = tree.path_ids(connection, found.head_id) if found.head_id else []
+            earlier = begin(ids)
+            return found, tree.part(connection, ids[earlier:]), earlier
 
     def paths(self, *message_ids: str) -> list[list[Message]]:
         """The branches that end at these messages, from the root down.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
@@ -41,7 +42,7 @@ class Connection:
         self._out: deque[View] = deque()
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
-        self._first: int | None = None
+        self._first = 0
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, Blocks] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -150,7 +151,6 @@ class Connection:
             except PagedChatError:
                 self.session_id = before
                 raise
-            self._first = _first_shown(opened["messages"], message_id) if message_id else None
             self._stamps, self._blocks = {}, {}
             self._path, self._rows = False, None
             if self.panel:
@@ -158,11 +158,12 @@ class Connection:
             return {**self._path_of(opened), "info": self.hub.client.status.info}
 
     async def _opened_at(self, session_id: str, message_id: str | None) -> View:
-        opened = await self.hub.service.open(session_id)
+        begin = partial(first_shown, message_id=message_id)
+        opened = await self.hub.service.open(session_id, begin)
         if message_id is None or any(one["id"] == message_id for one in opened["messages"]):
             return opened
         await self.hub.service.select(message_id)
-        return await self.hub.service.open(session_id)
+        return await self.hub.service.open(session_id, begin)
 
     def leave_session(self) -> None:
         """Show no chat."""
@@ -170,8 +171,9 @@ class Connection:
 
     async def widen(self) -> None:
         """Show more of the branch."""
-        self._first = max(0, (self._first or 0) - 2 * WINDOW)
-        self.note_path()
+        async with self._lock:
+            self._first = max(0, self._first - 2 * WINDOW)
+            self.note_path()
 
     def follow_kv(self, on: bool) -> None:
         """Open or close the panel; opening brings a snapshot first."""
@@ -235,7 +237,8 @@ class Connection:
                 return
             self._path = False
             try:
-                self._put({"ev": "path", **self._path_of(await self.hub.service.open(self.session_id))})
+                opened = await self.hub.service.open(self.session_id, self._still_shown)
+                self._put({"ev": "path", **self._path_of(opened)})
             except PagedChatError as error:
                 self._put({"ev": "gone", "session": self.session_id, "error": str(error)})
 
@@ -290,12 +293,13 @@ class Connection:
         if events and self.panel and not self._snapshot:
             self._put({"ev": "kv", "events": events})
 
+    def _still_shown(self, ids: list[str]) -> int:
+        """Where the shown part of the branch begins: where it did, if enough follows."""
+        return self._first if self._first <= max(0, len(ids) - WINDOW // 4) else first_shown(ids)
+
     def _path_of(self, opened: View) -> View:
-        """The last messages of the branch; those that the page has already are only named."""
-        messages = opened["messages"]
-        if self._first is None or self._first > max(0, len(messages) - WINDOW // 4):
-            self._first = max(0, len(messages) - WINDOW)
-        shown = messages[self._first :]
+        """The shown messages of the branch; those that the page has already are only named."""
+        self._first, shown = opened["earlier"], opened["messages"]
         ids = [message["id"] for message in shown]
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
@@ -334,10 +338,10 @@ class Connection:
                 self._put({"ev": "patch", "session": self.session_id, "id": message_id, "part": part, **change})
 
 
-def _first_shown(messages: list[View], message_id: str) -> int | None:
-    """Where the shown part of a branch begins so that a message and some before it are in it; None: the usual place."""
-    place = next((at for at, one in enumerate(messages) if one["id"] == message_id), len(messages))
-    return max(0, place - WINDOW // 4) if place < len(messages) - WINDOW else None
+def first_shown(ids: list[str], message_id: str | None = None) -> int:
+    """Where the shown part of a branch begins: its last messages, and further up if one that is wanted lies there."""
+    usual = max(0, len(ids) - WINDOW)
+    return max(0, ids.index(message_id) - WINDOW // 4) if message_id in ids[:usual] else usual
 
 
 def status_view(hub: Hub) -> View:

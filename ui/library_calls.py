@@ -80,10 +80,10 @@ async def fork(connection: Connection, frame: View) -> View:
 async def copy(connection: Connection, frame: View) -> View:
     """A new chat with everything that a chat has."""
     service = connection.hub.service
-    opened = await service.open(frame["session"])
-    if not opened["messages"]:
+    head_id = (await service.core.session(frame["session"])).head_id
+    if head_id is None:
         raise RequestError("This chat is empty, so there is nothing to copy.")
-    return connection.hub.with_hue(await service.fork(opened["messages"][-1]["id"], "tree"))
+    return connection.hub.with_hue(await service.fork(head_id, "tree"))
 
 
 @call

@@ -36,7 +36,7 @@ def show(
     with reading(load_settings({"data_dir": data_dir})[1].database) as connection:
         session = find_session(connection, chat, trash=trash)
         roots = whole_tree(connection, session.id)
-        path = [one.id for one in tree.branch(connection, session.head_id)] if session.head_id else []
+        path = tree.path_ids(connection, session.head_id) if session.head_id else []
     messages = [message for _, message in drawn(roots, session.head_id)]
     if branch:
         messages = [one for one in messages if one.id in path]

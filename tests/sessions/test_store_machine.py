@@ -295,7 +295,7 @@ class StoreMachine(RuleBasedStateMachine):
         for chat in self.model.chats.values():
             if chat.deleted:
                 continue
-            session, messages = self.store.shown_branch(chat.id)
+            session, messages, _ = self.store.shown_branch(chat.id)
             path = chat.head.path if chat.head else []
             assert [one.id for one in messages] == [one.id for one in path]
             assert [one.siblings for one in messages] == [[b.id for b in self.model.siblings(one)] for one in path]

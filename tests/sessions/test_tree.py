@@ -78,7 +78,7 @@ def test_siblings_keep_their_order_and_place(tmp_path: Path) -> None:
     assert ids == sorted(ids)
     for one in ids:
         store.select(one)
-        _, messages = store.shown_branch(session.id)
+        _, messages, _ = store.shown_branch(session.id)
         assert [message.id for message in messages] == [question.id, one]
         assert messages[1].siblings == ids
     store.close()
