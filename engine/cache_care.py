@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from .errors import RequestError
@@ -11,7 +12,7 @@ from .sampling_params import SamplingParams
 from .types import BACKGROUND_PRIORITY, RequestOutput
 
 
-class CacheCare(EngineInspection):
+class CacheCare(EngineInspection, ABC):
     """The part of `Engine` that keeps and forgets cached content on request."""
 
     def __init__(self) -> None:
@@ -19,6 +20,7 @@ class CacheCare(EngineInspection):
         self._pinning: dict[str, str] = {}
         self._forgetting: set[str] = set()
 
+    @abstractmethod
     def add_request(
         self,
         request_id: str,
@@ -29,14 +31,14 @@ class CacheCare(EngineInspection):
         priority: int = 0,
     ) -> None:
         """See `Engine`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self, request_id: str) -> bool:
         """See `Engine`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_prompt(self, prompt: list[int], num_samples: int) -> None:
-        raise NotImplementedError
+        """See `Engine`."""
 
     # -- pins ---------------------------------------------------------------------------------------------------
 
@@ -93,7 +95,9 @@ class CacheCare(EngineInspection):
         Returns:
             "blocks": how many are free now.
         """
-        num_blocks = len(self.pins.forget(session)) if session else 0
+        if not session:
+            return {"blocks": 0}
+        num_blocks = len(self.pins.forget(session))
         ids = {request.request_id for request in self._requests() if request.labels.get("session") == session}
         if ids or self.kv.users.knows(session):
             self._forgetting.add(session)

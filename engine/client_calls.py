@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .generate_request import RequestStarted
 
 
-class EngineCalls:
+class EngineCalls(ABC):
     """The part of `EngineClient` that asks and waits for the answer.
 
     All of them raise EngineError while there is no engine that could answer.
     """
 
+    @abstractmethod
     async def _call(self, method: str, *args: Any) -> Any:
-        raise NotImplementedError
+        """See `EngineClient`."""
 
     async def snapshot(self) -> dict[str, Any]:
         """The block pool as it is; ``seq`` is the last event it includes."""

@@ -266,18 +266,11 @@ class PrefixIndex:
             The node that stands for them: the same one, or a sibling that begins with them; then nothing has changed.
         """
         assert node.parent is not None and not node.children and not node.live
-        keys, children, key = node.parent.keys, node.parent.children, node.tokens[:num_tokens]
-        old = bisect_left(keys, node.tokens)
-        del keys[old], children[old]
-        place = bisect_left(keys, key)
-        if place < len(keys) and keys[place][: len(key)] == key:
-            sibling = children[place]
-            keys.insert(old, node.tokens)
-            children.insert(old, node)
-            return sibling
-        node.tokens = key
-        keys.insert(place, key)
-        children.insert(place, node)
+        siblings = [one for one in self.beginning_with(node, num_tokens) if one is not node]
+        if siblings:
+            return siblings[0]
+        place = bisect_left(node.parent.keys, node.tokens)  # no sibling comes between this and the shorter one
+        node.tokens = node.parent.keys[place] = node.tokens[:num_tokens]
         return node
 
     def attach(self, node: Node, tail: LiveTail) -> None:

@@ -38,8 +38,11 @@ FEATURES = {
 @pytest.mark.parametrize("source", [*FEATURES.values(), *ALL.values(), CHATML, PLAIN_TURNS])
 @pytest.mark.parametrize("ask", [False, True])
 def test_templates_render_as_in_transformers(source: str, ask: bool) -> None:
-    [expected], _ = render_jinja_template([CHAT], chat_template=source, add_generation_prompt=ask, **NAMES)
-    assert ChatTemplate(source, NAMES).render(CHAT, add_generation_prompt=ask) == expected
+    def expected() -> str:
+        return render_jinja_template([CHAT], chat_template=source, add_generation_prompt=ask, **NAMES)[0][0]
+
+    before, ours, after = expected(), ChatTemplate(source, NAMES).render(CHAT, add_generation_prompt=ask), expected()
+    assert ours in (before, after), "one of the two, where the second turns in between and the template writes it"
 
 
 @given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), st.text(max_size=30)), max_size=5))

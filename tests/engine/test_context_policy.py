@@ -12,7 +12,7 @@ from pagedchat.engine.context_policy import Room, build_to_fit, room_for
 from pagedchat.engine.errors import RequestError
 from pagedchat.engine.prompt import BuiltPrompt, PromptBuilder, PromptMessage
 from support.chat_templates import ALL, CHATML, CHATML_WITH_DEFAULT, GEMMA
-from support.prompts import builder_of, spelled
+from support.prompts import builder_of, builder_of_a_kept_chat, spelled
 
 # A message of n tokens is n - 1 letters and an end; nothing asks for the reply.
 BARE = "{% for m in messages %}{{ m.content + '<|im_end|>' }}{% endfor %}"
@@ -223,7 +223,7 @@ def test_a_chat_whose_older_messages_have_no_ids_keeps_its_cut() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_trimmed_prompt_is_that_of_the_kept_messages(name: str) -> None:
-    builder = builder_of(ALL[name])
+    builder = builder_of_a_kept_chat(ALL[name])
     for system in (True, False):
         messages = [PromptMessage("system", "Be brief.")] if system else []
         for number in range(8):

@@ -108,7 +108,9 @@ def test_blocks_that_requests_without_a_session_use_are_nobodys_to_forget():
     before = found(engine, nobody)
     engine.forget("a")
     assert found(engine, nobody) == before and found(engine, named) == len(SYSTEM)
+    events = engine.events_since(0)
     assert engine.forget("") == {"blocks": 0} and found(engine, nobody) == before
+    assert engine.events_since(0) == events and not engine._forgetting
 
 
 def test_under_another_salt_the_same_words_stay():

@@ -8,7 +8,7 @@ import pytest
 
 from pagedchat.engine.prompt import PromptMessage
 from support.chat_templates import ALL, CHATML, LLAMA3, PLAIN_LINES, THINKING, ZEPHYR
-from support.prompts import CONTENTS, KINDS, builder_of, chat, continued, parts_of, spelled
+from support.prompts import CONTENTS, KINDS, builder_of, builder_of_a_kept_chat, chat, continued, parts_of, spelled
 
 
 @pytest.mark.parametrize("way", ["stored ids", "remembered text"])
@@ -16,7 +16,7 @@ from support.prompts import CONTENTS, KINDS, builder_of, chat, continued, parts_
 @pytest.mark.parametrize("name", ALL)
 def test_every_turn_strictly_extends_what_was_fed_and_sampled(kind: str, name: str, way: str) -> None:
     source = random.Random(name)
-    builder = builder_of(ALL[name], KINDS[kind])
+    builder = builder_of_a_kept_chat(ALL[name], KINDS[kind])
     tokenizer = builder._tokenizer
     ends = sorted(tokenizer.end_ids)
     extended = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pagedchat.engine.chat_date import date_variables
 from pagedchat.engine.chat_template import ChatTemplate
 from pagedchat.engine.prompt import BuiltPrompt, PromptBuilder, PromptMessage
 from support.tiny_tokenizers import byte_level_tokenizer, sentencepiece_tokenizer
@@ -30,6 +31,12 @@ def builder_of(template: str, make: Any = byte_level_tokenizer, **changes: Any) 
     """A prompt builder on a tiny tokenizer."""
     tokenizer = make(template, **changes)
     return PromptBuilder(tokenizer, ChatTemplate(template, tokenizer.special_tokens))
+
+
+def builder_of_a_kept_chat(template: str, make: Any = byte_level_tokenizer) -> PromptBuilder:
+    """The same for a chat that began at a certain moment: the clock may turn while it goes on."""
+    builder = builder_of(template, make)
+    return builder.with_variables(date_variables("2026-11-29T23:59:50+00:00")) if builder.writes_dates else builder
 
 
 def chat(*turns: tuple[str, str]) -> list[PromptMessage]:
