@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from operator import attrgetter
 from typing import Any
 
 from ..engine.errors import PagedChatError, RequestError
@@ -58,9 +59,7 @@ async def run_call(service: Any, client: Any, method: Any, arguments: Any) -> An
         return status_view(client)
     if not isinstance(method, str) or method not in METHODS or not isinstance(arguments, dict):
         raise RequestError(f"There is no call {method!r}; terminal and server are of different versions.")
-    function = service
-    for name in method.split("."):
-        function = getattr(function, name)
+    function = attrgetter(method)(service)
     for name in IDS:
         check_id(name.removesuffix("_id"), arguments.get(name))
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import Any
 
-from ..engine.errors import RequestError
+from ..engine.errors import PagedChatError, RequestError
 from ..sessions.checks import check_id
 from .connection import Connection
 from .views import View
@@ -37,13 +38,19 @@ def pass_on(name: str, method: str, *fields: str, answers: bool = False) -> None
     """
 
     async def run(connection: Connection, frame: View) -> Any:
-        function: Any = connection.hub.service
-        for part in method.split("."):
-            function = getattr(function, part)
-        found = await function(*(frame[field] for field in fields))
+        found = await attrgetter(method)(connection.hub.service)(*(frame[field] for field in fields))
         return found if answers else None
 
     CALLS[name] = run
+
+
+async def or_shown_as_it_is(connection: Connection, session_id: str, change: Awaitable[View]) -> View:
+    """Wait for a change of a chat; if it is refused, all pages get the chat as it is."""
+    try:
+        return await change
+    except PagedChatError:
+        await connection.hub.service.core.retell_session(session_id)
+        raise
 
 
 def check(frame: View) -> None:

@@ -7,7 +7,7 @@ import logging
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from . import library_calls
-from .call_registry import CALLS, call, check, pass_on
+from .call_registry import CALLS, call, check, or_shown_as_it_is, pass_on
 from .connection import Connection, alerts_view, status_view
 from .views import View
 
@@ -36,11 +36,12 @@ async def answer(connection: Connection, frame: View) -> View:
 
 @call
 async def hello(connection: Connection, frame: View) -> View:
-    """First call of every connection: the list of chats, the engine's state, and the chat to show."""
+    """First call of every connection: the list of chats, the engine, the chat to show, what there is to tell."""
     hub = connection.hub
     sessions = await hub.sessions()
     known = {one["id"] for one in sessions}
     wanted = frame.get("session")
+    missing = await _missing(connection, wanted) if wanted and wanted not in known else None
     if wanted not in known and not frame.get("blank"):
         last = await hub.service.last_session()
         wanted = last["id"] if last else None
@@ -51,8 +52,15 @@ async def hello(connection: Connection, frame: View) -> View:
         "status": status_view(hub),
         "alerts": alerts_view(hub),
         "session": wanted if wanted in known else None,
-        "asked_for_missing": bool(frame.get("session")) and frame.get("session") not in known,
+        "missing": missing,
+        "notice": hub.service.store.notice,
     }
+
+
+async def _missing(connection: Connection, session_id: str) -> str:
+    """Why a chat is not in the list: it is "deleted", which can be taken back, or "gone"."""
+    trash = await connection.hub.service.library.trash()
+    return "deleted" if any(one["id"] == session_id for one in trash["sessions"]) else "gone"
 
 
 pass_on("edit", "edit", "message", "text")
@@ -99,11 +107,8 @@ async def settings(connection: Connection, frame: View) -> View:
         changes = {"system_prompt": change.pop("system_prompt")} if "system_prompt" in change else {}
         if change:
             changes["params"] = {name: change[name] for name in PARAMS if name in change}
-    try:
-        changed = await service.update_settings(session_id, **changes, version=frame.get("version"))
-    except PagedChatError:
-        await service.core.retell_session(session_id)
-        raise
+    change = service.update_settings(session_id, **changes, version=frame.get("version"))
+    changed = await or_shown_as_it_is(connection, session_id, change)
     return {**changed, "info": connection.hub.client.status.info}
 
 

@@ -76,7 +76,7 @@ class Connection:
         self._wake.set()
 
     def note_shelf(self, event: View) -> None:
-        """Folders, a draft, a branch or the trash have changed."""
+        """Folders, presets, a draft, a branch or the trash have changed."""
         kind = event["type"]
         rest = {name: value for name, value in event.items() if name != "type"}
         self._put({"ev": kind, **rest})

@@ -25,8 +25,7 @@ NUM_HUES = 6
 TEMPORARY_WAITS_S = 30.0
 """How long a temporary chat waits for its page to come back."""
 
-
-SHELF_EVENTS = ("folders", "draft", "branch", "purged")
+SHELF_EVENTS = ("folders", "presets", "branch", "purged")
 """Events about the shelf of chats that every page gets as they are."""
 
 
@@ -163,6 +162,8 @@ class Hub:
             view = self.with_hue(event["session"])
             for connection in self._connections:
                 connection.note_session(view)
+        elif kind == "draft":
+            self._followers(event["draft"]["session_id"] or None, lambda one: one.note_shelf(event))
         elif kind in SHELF_EVENTS:
             for connection in self._connections:
                 connection.note_shelf(event)
@@ -227,7 +228,7 @@ class Hub:
         for connection in self._connections:
             connection.note_rates(rates)
 
-    def _followers(self, session_id: str, note: Callable[[Page], None]) -> None:
+    def _followers(self, session_id: str | None, note: Callable[[Page], None]) -> None:
         for connection in self._connections:
             if connection.session_id == session_id:
                 note(connection)

@@ -5,10 +5,10 @@ Each change carries the ``version`` of the chat that the page knew, or null to c
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
 
-from ..engine.errors import PagedChatError, RequestError
-from .call_registry import call, pass_on
+from ..engine.errors import RequestError
+from .call_registry import CALLS, call, or_shown_as_it_is, pass_on
 from .connection import Connection
 from .views import View, list_item
 
@@ -31,42 +31,21 @@ pass_on("delete_preset", "library.delete_preset", "preset")
 pass_on("undelete_preset", "library.undelete_preset", "preset")
 
 
-async def _changed(connection: Connection, change: Any, *arguments: Any, version: int | None) -> View:
-    """Change a chat; the answer is its line in the list. If that is refused, all pages get the chat as it is."""
-    try:
-        session = await change(*arguments, version=version)
-    except PagedChatError:
-        await connection.hub.service.core.retell_session(arguments[0])
-        raise
-    return list_item(connection.hub.with_hue(session))
+def _change(name: str, method: str, field: str) -> None:
+    """Register a change of a chat. Its answer is the chat's line in the list."""
+
+    async def run(connection: Connection, frame: View) -> View:
+        work = attrgetter(method)(connection.hub.service)
+        change = work(frame["session"], frame[field], version=frame.get("version"))
+        return list_item(connection.hub.with_hue(await or_shown_as_it_is(connection, frame["session"], change)))
+
+    CALLS[name] = run
 
 
-@call
-async def rename(connection: Connection, frame: View) -> View:
-    """Give a chat a name."""
-    change = connection.hub.service.rename
-    return await _changed(connection, change, frame["session"], frame["title"], version=frame.get("version"))
-
-
-@call
-async def pin(connection: Connection, frame: View) -> View:
-    """Keep a chat at the top of the list, or no longer."""
-    change = connection.hub.service.library.pin
-    return await _changed(connection, change, frame["session"], _flag(frame), version=frame.get("version"))
-
-
-@call
-async def archive(connection: Connection, frame: View) -> View:
-    """Put a chat into the archive, or take it out."""
-    change = connection.hub.service.library.archive
-    return await _changed(connection, change, frame["session"], _flag(frame), version=frame.get("version"))
-
-
-@call
-async def move(connection: Connection, frame: View) -> View:
-    """Put a chat into a folder, or into none."""
-    change = connection.hub.service.library.move
-    return await _changed(connection, change, frame["session"], frame["folder"], version=frame.get("version"))
+_change("rename", "rename", "title")
+_change("pin", "library.pin", "on")
+_change("archive", "library.archive", "on")
+_change("move", "library.move", "folder")
 
 
 @call
@@ -111,9 +90,3 @@ async def draft(connection: Connection, frame: View) -> View:
 async def save_preset(connection: Connection, frame: View) -> View:
     """Make a preset, or change one."""
     return await connection.hub.service.library.save_preset(frame["change"], frame.get("version"))
-
-
-def _flag(frame: View) -> bool:
-    if frame["on"] is None:
-        raise RequestError("The page did not say on or off; reload it.")
-    return frame["on"]

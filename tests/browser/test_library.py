@@ -132,6 +132,19 @@ def test_a_chat_deleted_in_another_page_says_so_and_comes_back(
     expect(chat.messages()).to_have_count(0)
 
 
+def test_a_chat_deleted_while_a_page_was_away_says_so_and_comes_back(
+    same_page: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
+) -> None:
+    chat = same_page
+    chat.ask("Deleted meanwhile")
+    server.do(server.service.delete(chat.session_id))
+    late = open_page("?session=" + chat.session_id)
+    expect(late.page.locator(".toast")).to_contain_text("in the trash")
+    late.undo()
+    expect(late.messages("user")).to_have_text("Deleted meanwhile")
+    chat.front()
+
+
 def test_a_deleted_branch_comes_back_by_undo_and_from_the_trash(
     same_page: PageDriver, open_page: Callable[..., PageDriver]
 ) -> None:
@@ -192,7 +205,9 @@ def test_a_new_chat_begins_with_a_preset(same_page: PageDriver, server: PageServ
     form.get_by_label("Name").fill("Pirate")
     form.get_by_label("System prompt").fill("Answer like a pirate.")
     form.get_by_test_id("confirm").click()
-    chat.test_id("preset").get_by_title("Begin a chat with this preset").click()
+    server.do(server.service.library.save_preset({"name": "Made elsewhere"}))
+    expect(chat.test_id("preset").filter(has_text="Made elsewhere")).to_be_visible()
+    chat.test_id("preset").filter(has_text="Pirate").get_by_title("Begin a chat with this preset").click()
     expect(chat.page.locator("button.system")).to_contain_text("Answer like a pirate.")
     chat.ask("Ahoy")
     assert (server.client.requests[-1].messages or [])[0]["content"] == "Answer like a pirate."

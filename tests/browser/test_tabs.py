@@ -118,6 +118,15 @@ def test_a_temporary_chat_is_marked_asks_before_it_is_left_and_is_gone(
     gone = chat.session_id
     expect(chat.row(gone)).to_have_count(0)
     assert chat.page.evaluate("JSON.stringify(localStorage).includes('Nobody')") is False
+    chat.test_id("composer").fill("Nobody shall read this")
+    second = open_page("?session=" + gone)
+    expect(second.test_id("composer")).to_have_value("Nobody shall read this")
+    second.page.goto(second.url + "/?session=" + kept)
+    expect(second.messages("user")).to_have_text("A chat that is kept")
+    chat.front().test_id("composer").fill("Nobody but me")
+    chat.page.wait_for_function("() => window.pagedchat.page.composer.drafts.known.values().every((one) => !one.dirty)")
+    for one in (chat, second):
+        assert one.page.evaluate("JSON.stringify(localStorage).includes('Nobody')") is False
     chat.row(kept).click()
     chat.page.keyboard.press("Escape")
     assert chat.session_id == gone, "the answer was no"

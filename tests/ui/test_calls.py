@@ -73,3 +73,18 @@ def test_the_list_of_many_chats_is_lean() -> None:
     assert set(list_item(session)) == {"id", "title", "updated_at", "version", "hue"}
     assert len(json.dumps(list_item(session))) < 180
     assert list_item({**session, "pinned": True})["pinned"] is True
+
+
+def test_a_page_is_told_why_its_chat_is_not_in_the_list(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "sessions.db") as room:
+            connection = Connection(Hub(room.service, room.engine), lambda data: asyncio.sleep(0))
+            kept, deleted = await room.new(), await room.new()
+            await room.service.delete(deleted)
+            for asked, missing in ((kept, None), (deleted, "deleted"), ("f" * 32, "gone"), (None, None)):
+                frame = {"id": 1, "op": "hello", "session": asked}
+                said = (await calls.answer(connection, frame))["ok"]
+                assert (said["missing"], said["session"]) == (missing, kept)
+                assert said["notice"] is None
+
+    asyncio.run(story())

@@ -321,3 +321,19 @@ def tables(page: FakePage) -> list[dict[str, Any]]:
 
 def rows_of(page: FakePage) -> dict[int, dict[str, Any]]:
     return {row["logical"]: row for table in tables(page) for row in table["rows"]}
+
+
+def test_a_draft_goes_to_pages_that_show_its_chat_and_presets_to_all(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        here, elsewhere, nowhere = FakePage(hub), FakePage(hub), FakePage(hub)
+        first, second = await room.new(), await room.new()
+        await here.call("open", session=first)
+        await elsewhere.call("open", session=second)
+        await nowhere.call("draft", session=first, text="for the first", version=0)
+        await nowhere.call("draft", session=None, text="for none yet", version=0)
+        await room.service.library.save_preset({"name": "Brief"})
+        for page, texts in ((here, ["for the first"]), (elsewhere, []), (nowhere, ["for none yet"])):
+            await page.until(lambda page=page: "presets" in page.sizes)
+            assert [one["draft"]["text"] for one in page.frames if one.get("ev") == "draft"] == texts
+
+    with_room(tmp_path, FakeEngineClient(), story)

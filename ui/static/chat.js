@@ -1,6 +1,6 @@
 // The chat view: the shown branch as a list of messages that keep their elements while the branch changes.
 
-import { byId, h, icon } from "./dom.js";
+import { byId, h, icon, place } from "./dom.js";
 import { logo } from "./sidebar.js";
 import { plural } from "./format.js";
 import { Message } from "./message.js";
@@ -24,7 +24,7 @@ export class Chat {
     this.atEnd = true;
     this.top = 0;
     this.older = h("button.older", { type: "button", onclick: () => act.older() }, "Show earlier messages");
-    this.system = h("button.system", { type: "button", onclick: () => act.system(), title: "Edit the system prompt" });
+    this.system = h("button.system", { type: "button", onclick: () => act.system() });
     this.cut = h("div.cut", { role: "note", "data-testid": "context-cut" });
     this.empty = this.#emptyState();
     this.jump = h("button.jump", { type: "button", "aria-label": "Jump to the end", hidden: true,
@@ -44,7 +44,7 @@ export class Chat {
     this.ids = ids;
     const elements = ids.map((id) => this.items.get(id).element);
     const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty])];
-    this.#place(wanted);
+    place(this.column, wanted);
     this.#markCut();
     ids.forEach((id, index) => this.items.get(id).setLast(index === ids.length - 1));
     for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
@@ -70,9 +70,14 @@ export class Chat {
     return this.last?.growing ? this.last : null;
   }
 
-  showSystem(words, detail) {
-    this.system.replaceChildren(h("b", {}, "System prompt"), h("span", {}, words));
-    this.system.title = detail;
+  /** The line above the first message: the chat's `own` system prompt, or what holds without one. */
+  showSystem(own, { default_system_prompt: usual, model }) {
+    const words = own ?? usual;
+    const none = model ? "none" : "the model's own";
+    this.system.replaceChildren(h("b", {}, "System prompt"),
+      h("span", {}, own === "" ? "empty" : words ? words.replace(/\s+/g, " ") : none));
+    this.system.title = own === "" ? "This chat has an empty system prompt" : words || "Edit the system prompt";
+    this.system.dataset.own = String(own !== null);
   }
 
   toEnd() {
@@ -92,19 +97,6 @@ export class Chat {
     element.tabIndex = -1;
     element.focus({ preventScroll: true });
     return true;
-  }
-
-  #place(wanted) {
-    let at = this.column.firstChild;
-    for (const element of wanted) {
-      if (element === at) at = at.nextSibling;
-      else this.column.insertBefore(element, at);
-    }
-    while (at) {
-      const next = at.nextSibling;
-      at.remove();
-      at = next;
-    }
   }
 
   /** A line above the first message that the last reply was given, where older ones did not fit into the context. */

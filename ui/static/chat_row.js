@@ -1,18 +1,15 @@
 // One chat in the list: opens it, and a menu with everything else that can be done with a whole chat.
 
-import { h, icon, iconButton } from "./dom.js";
+import { h, iconButton } from "./dom.js";
 import { openMenu } from "./menu.js";
-
-export const FORMATS = [
-  ["markdown", "Markdown"], ["pagedchat", "pagedchat JSON"], ["openai", "OpenAI JSONL"], ["sharegpt", "ShareGPT"],
-];
 
 /** Says whether an element for `session` would look the same. */
 export function rowStamp(session, current) {
   return [session.title, session.hue, session.running, session.pinned, session.archived, session.temporary, current].join("\n");
 }
 
-/** `act` has: open(id), menu(session) -> choices, rename(session, title), remove(session), step(event), renaming(id, on). */
+/** `act` has: open(id), menu(session, {rename}) -> choices, rename(session, title), remove(session), step(event),
+ * renaming(id, on). */
 export function chatRow(session, act, current) {
   const link = h("a.open", { href: `/?session=${encodeURIComponent(session.id)}`, title: session.title,
     "aria-current": current ? "page" : null },
@@ -67,15 +64,4 @@ function renameIn(row, session, act) {
   row.replaceChildren(field);
   field.focus();
   field.select();
-}
-
-/** A heading; with `toggle` it folds what is below it. */
-export function headingRow(name, { open = true, toggle = null, count = null, menu = null } = {}) {
-  if (!toggle) return h("h2.group", {}, name);
-  const more = menu && iconButton("more", `Menu of the folder ${name}`, () => openMenu(more, menu(), { label: name }),
-    { "data-testid": "folder-menu", "aria-haspopup": "menu" });
-  return h("div.group.folder", { "data-testid": "folder" },
-    h("button", { type: "button", "aria-expanded": String(open), onclick: toggle },
-      icon(open ? "down-small" : "right", 14), h("h2", {}, name), h("small", {}, count)),
-    more ? h("span.tools", {}, more) : null);
 }

@@ -20,7 +20,6 @@ const PATHS = {
   down: "M8 3v9.4M4 8.6l4 4 4-4",
   up: "M8 13V3.6M4 7.4l4-4 4 4",
   close: "M3.8 3.8l8.4 8.4M12.2 3.8l-8.4 8.4",
-  play: "M5 3.4l7 4.6-7 4.6z",
   more: "M3.4 8h.2M7.9 8h.2M12.4 8h.2",
   "down-small": "M3.8 6.2L8 10.4l4.2-4.2",
   folder: "M2.2 4.2h4.2l1.4 1.6h6v7H2.2z",
@@ -78,6 +77,20 @@ export function byId(id) {
 /** The pieces of a server's sentence, what stands in `backticks` as code; for `h` and `append`. */
 export function sentence(text) {
   return (text ?? "").split(/`([^`]+)`/).map((piece, index) => (index % 2 ? h("code", {}, piece) : piece)).filter(Boolean);
+}
+
+/** Make `elements` the children of `parent`, in this order; those that are in place are not touched. */
+export function place(parent, elements) {
+  let at = parent.firstChild;
+  for (const element of elements) {
+    if (element === at) at = at.nextSibling;
+    else parent.insertBefore(element, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
 }
 
 /** Put children in place of what is there, without touching the DOM when `key` is unchanged. */

@@ -13,7 +13,7 @@ export class Drafts {
     this.offer = offer;
     this.known = new Map(); // session -> {text, version, dirty}
     this.timers = new Map();
-    this.unstored = new Set(); // chats that leave nothing in this browser
+    this.unstored = new Set(); // chats that leave nothing in this browser; null while a temporary one begins
     addEventListener("pagehide", () => { for (const session of this.known.keys()) this.#store(session, true); });
   }
 
@@ -66,7 +66,7 @@ export class Drafts {
     const draft = this.#of(session);
     const { text, version } = draft;
     clearTimeout(this.timers.get(session));
-    if (!draft.dirty || text.length > LONGEST || draft.saving !== null) return;
+    if (!draft.dirty || text.length > LONGEST || draft.saving !== null || (!session && this.unstored.has(null))) return;
     draft.saving = text;
     try {
       const saved = await this.saveThere(session, text, version);
@@ -81,9 +81,9 @@ export class Drafts {
 
   #store(session, all = false) {
     const { text, version, dirty } = this.#of(session);
-    if ((text.length > LONGEST && !all) || this.unstored.has(session)) return;
+    if (text.length > LONGEST && !all) return;
     try {
-      if (text || dirty) localStorage.setItem(KEY + (session || "new"), JSON.stringify({ text, version, dirty }));
+      if ((text || dirty) && !this.unstored.has(session || null)) localStorage.setItem(KEY + (session || "new"), JSON.stringify({ text, version, dirty }));
       else localStorage.removeItem(KEY + (session || "new"));
     } catch { /* storage is off or full: the text stays in this page */ }
   }

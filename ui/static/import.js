@@ -4,7 +4,7 @@ import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
 
 const ROUTE = "/api/sessions/import";
-const KINDS = ".json,.jsonl,.md,.zip,.txt";
+const KINDS = ".json,.jsonl,.zip,.txt";
 
 /** Let the reader choose files; `open(id)` shows the first chat that came. */
 export function importFiles(open) {

@@ -1,6 +1,5 @@
 // What can be done with whole chats and with branches: menus, calls to the server, and the way back from each.
 
-import { FORMATS } from "./chat_row.js";
 import { showCompare } from "./compare.js";
 import { askLine } from "./dialog.js";
 import { plural } from "./format.js";
@@ -9,9 +8,12 @@ import { showPresets } from "./presets.js";
 import { complain, toast } from "./toasts.js";
 
 const EXPORT = "/api/sessions/export";
+const FORMATS = [
+  ["markdown", "Markdown"], ["pagedchat", "pagedchat JSON"], ["openai", "OpenAI JSONL"], ["sharegpt", "ShareGPT"],
+];
 
 export class Library {
-  /** `page` has: socket, sidebar, current, show(id), leave(id). */
+  /** `page` has: socket, sidebar, session, create(options), open(id), show(id). */
   constructor(page) {
     this.page = page;
     this.rename = (session, title) => this.#change("rename", session, { title });
@@ -183,6 +185,7 @@ export class Library {
   presets() {
     showPresets({
       call: (op, fields) => this.#call(op, fields), begin: (preset) => this.page.create({ preset }), session: () => this.page.session,
+      follow: (listener, signal) => this.page.socket.on("presets", ({ presets }) => listener(presets), signal),
     });
   }
 

@@ -99,10 +99,7 @@ class Page {
     socket.on("rates", ({ rates }) => this.takeRates(rates));
     socket.on("patch", (frame) => this.patch(frame));
     socket.on("gone", ({ session }) => { if (session === this.current) this.gone(); });
-    socket.on("kv-snapshot", (frame) => this.panel.takeSnapshot(frame));
-    socket.on("kv", (frame) => this.panel.takeEvents(frame));
-    socket.on("kv-stats", ({ stats }) => this.panel.takeStats(stats));
-    socket.on("kv-table", (frame) => this.panel.takeTable(frame));
+    this.panel.listen(socket);
     addEventListener("popstate", () => this.open(new URL(location.href).searchParams.get("session") || null, { push: false }));
     addEventListener("beforeunload", (event) => { if (this.session?.temporary && this.chat.ids.length) event.preventDefault(); });
     listenToKeys(this);
@@ -111,6 +108,7 @@ class Page {
   // -- connection ---------------------------------------------------------------------------------------------------
 
   async connected(hello) {
+    if (!this.version && hello.notice) toast(hello.notice, { danger: true, stay: true });
     if (this.version && this.version !== hello.version) {
       toast("pagedchat was updated.", { action: "Reload", run: () => location.reload() });
     }
@@ -120,7 +118,10 @@ class Page {
     this.sidebar.load(hello.sessions, hello.folders);
     this.setStatus(hello.status);
     this.alerts.take(hello.alerts);
-    if (hello.asked_for_missing) toast("That chat does not exist any more.");
+    if (hello.missing === "deleted") {
+      const asked = { id: this.current };
+      toast("That chat was deleted; it is in the trash.", { action: "Undo", run: () => this.library.restore("chat", asked) });
+    } else if (hello.missing) toast("That chat does not exist any more.");
     await this.show(hello.session, { push: false });
     this.composer.drafts.flush();
     this.panel.connected();
@@ -182,6 +183,7 @@ class Page {
     const turn = (this.turn = (this.turn ?? 0) + 1);
     const frame = await this.socket.call("open", { session: id, message });
     if (turn !== this.turn) return; // another chat was asked for meanwhile
+    if (frame.session?.temporary) this.composer.drafts.unstored.add(id);
     this.enter(id, push);
     this.composer.takeDraft(id, frame.draft ?? null, true);
     if (id === null) {
@@ -217,7 +219,6 @@ class Page {
   showPath(frame, fresh = false) {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
-    if (frame.session.temporary) this.composer.drafts.unstored.add(frame.session.id);
     this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh });
     this.settle();
     this.changed();
@@ -283,10 +284,15 @@ class Page {
   }
 
   async #begin(options) {
-    const session = await this.socket.call("create", options);
-    if (session.temporary) this.composer.drafts.unstored.add(session.id);
-    this.sidebar.put(session);
-    await this.show(session.id);
+    const { unstored } = this.composer.drafts;
+    if (options.temporary) unstored.add(null);
+    try {
+      const session = await this.socket.call("create", options);
+      this.sidebar.put(session);
+      await this.show(session.id);
+    } finally {
+      unstored.delete(null);
+    }
   }
 
   // -- messages -----------------------------------------------------------------------------------------------------
@@ -365,12 +371,7 @@ class Page {
   }
 
   showSystem() {
-    const own = this.session?.system_prompt;
-    const words = own ?? this.info.default_system_prompt;
-    if (own === "") this.chat.showSystem("empty", "This chat has an empty system prompt");
-    else if (words) this.chat.showSystem(words.replace(/\s+/g, " "), words);
-    else this.chat.showSystem(this.info.model ? "none" : "the model's own", "");
-    this.chat.system.dataset.own = String(own !== null && own !== undefined);
+    this.chat.showSystem(this.session?.system_prompt ?? null, this.info);
   }
 
   // -- the whole page -----------------------------------------------------------------------------------------------

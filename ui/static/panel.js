@@ -45,6 +45,14 @@ export class Panel {
       this.grid.element, this.table.element, this.events.element);
   }
 
+  /** Take what the server tells of blocks. */
+  listen(socket) {
+    socket.on("kv-snapshot", (frame) => this.takeSnapshot(frame));
+    socket.on("kv", (frame) => this.takeEvents(frame));
+    socket.on("kv-stats", ({ stats }) => this.takeStats(stats));
+    socket.on("kv-table", (frame) => this.takeTable(frame));
+  }
+
   /** Whether the panel is on the screen; nothing travels while it is not. */
   setOpen(open) {
     this.wanted = open;

@@ -8,32 +8,29 @@ const PARTS = [ // in the order in which a prompt has them
   ["system_prompt", "System prompt", 4], ["policy", "Policy: rules that follow it", 2], ["tools", "Tools: a JSON list", 2],
 ];
 
-/** `act` has: call(op, fields) -> promise, begin(preset), session() -> the shown chat or null. */
+/** `act` has: call(op, fields) -> promise, follow(listener, signal) tells the presets after each change, begin(preset),
+ * session() -> the shown chat or null. */
 export function showPresets(act) {
+  const over = new AbortController();
   return showDialog("Presets", (close) => {
     const list = h("ul.presets");
-    const draw = async () => {
-      try {
-        const presets = await act.call("presets");
-        const rows = presets.map((preset) => row(preset, act, close, draw));
-        list.replaceChildren(...(rows.length ? rows : [h("li.none", {}, "No presets yet. A preset is what a new chat begins with.")]));
-      } catch (error) {
-        complain(error);
-      }
+    const draw = (presets) => {
+      const rows = presets.map((preset) => row(preset, act, close));
+      list.replaceChildren(...(rows.length ? rows : [h("li.none", {}, "No presets yet. A preset is what a new chat begins with.")]));
     };
-    draw();
+    act.follow(draw, over.signal);
+    act.call("presets").then(draw, complain);
     const session = act.session();
     return [list, h("div.dialog-row", {},
-      session && h("button.quiet", { type: "button", onclick: () => edit(ofChat(session), act).then(draw) }, "From this chat"),
-      h("button.primary", { type: "button", "data-testid": "new-preset", onclick: () => edit({ name: "" }, act).then(draw) }, "New preset"))];
-  }, { testid: "presets" });
+      session && h("button.quiet", { type: "button", onclick: () => edit(ofChat(session), act) }, "From this chat"),
+      h("button.primary", { type: "button", "data-testid": "new-preset", onclick: () => edit({ name: "" }, act) }, "New preset"))];
+  }, { testid: "presets" }).finally(() => over.abort());
 }
 
-function row(preset, act, close, draw) {
+function row(preset, act, close) {
   const remove = async () => {
     try {
       await act.call("delete_preset", { preset: preset.id });
-      draw();
       toast(`Deleted the preset “${preset.name}”.`, { action: "Undo", run: () => act.call("undelete_preset", { preset: preset.id }).catch(complain) });
     } catch (error) {
       complain(error);
@@ -42,7 +39,7 @@ function row(preset, act, close, draw) {
   return h("li", { "data-testid": "preset" },
     h("button.preset", { type: "button", title: "Begin a chat with this preset", onclick: () => { close(); act.begin(preset.id); } },
       h("b", {}, preset.name), h("small", {}, preset.system_turn ?? "the model's own system prompt")),
-    iconButton("edit", `Edit ${preset.name}`, () => edit(preset, act).then(draw)),
+    iconButton("edit", `Edit ${preset.name}`, () => edit(preset, act)),
     iconButton("trash", `Delete ${preset.name}`, remove));
 }
 

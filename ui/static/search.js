@@ -1,16 +1,16 @@
 // The search field over the list, and what it finds: chats by their titles, messages with the words marked.
 
 import { debounced, h, icon } from "./dom.js";
+import { ROW, line } from "./list_rows.js";
 
 const PAUSE_MS = 180;
 const PAGE = 50;
-const CHAT = 37; // heights in pixels, as the style sheet has them
-const HIT = 62;
-const LINE = 40;
+const HIT = 62; // heights in pixels, as the style sheet has them
+const MORE = 40;
 const FILTERS = ["role:", "folder:", "model:", "before:", "after:", "has:"];
 
 export class Search {
-  /** `act` has: search(query, offset) -> promise, open(id, message), row(id) -> a chat's row, redraw(), step(event),
+  /** `act` has: search(query, limit, offset) -> promise, open(id, message), row(id) -> a chat's row, redraw(), step(event),
    * into() moves the focus to the first result. */
   constructor(act) {
     this.act = act;
@@ -87,7 +87,7 @@ export class Search {
 
   #chat(hit) {
     const known = this.act.row(hit.session_id);
-    return known ?? { key: `chat ${hit.session_id}`, height: CHAT, stamp: hit.title, chat: true, make: () => this.#link(hit, "div.hit.title-hit", h("b", {}, ...marked(hit.snippet || hit.title))) };
+    return known ?? { key: `chat ${hit.session_id}`, height: ROW, stamp: hit.title, chat: true, make: () => this.#link(hit, "div.hit.title-hit", h("b", {}, ...marked(hit.snippet || hit.title))) };
   }
 
   #message(hit) {
@@ -109,7 +109,7 @@ export class Search {
   }
 
   #more() {
-    return { key: "more", height: LINE, stamp: "", make: () => h("div", {}, h("button.more", {
+    return { key: "more", height: MORE, stamp: "", make: () => h("div", {}, h("button.more", {
       type: "button", onclick: () => this.#search(this.found.hits.length),
     }, "Show more")) };
   }
@@ -135,10 +135,6 @@ export class Search {
       if (first) this.act.open(first.session_id, first.message_id);
     }
   }
-}
-
-function line(key, words, kind = "p.none") {
-  return { key, height: words.length > 34 ? 22 * Math.ceil(words.length / 34) + 16 : LINE, stamp: words, make: () => h(kind, { role: "status" }, words) };
 }
 
 /** The pieces of a snippet, [text, whether it was looked for], with the words marked. */

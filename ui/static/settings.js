@@ -12,7 +12,7 @@ const SAVE_PAUSE_MS = 400;
 const CHANGE_MS = 60;
 
 export class Settings {
-  /** `act` has: save(session, change) -> promise, fill() asks Gradio to take the values, closed(). */
+  /** `act` has: save(session, change, version) -> promise, fill() asks Gradio to take the values, closed(). */
   constructor(act) {
     this.act = act;
     this.typed = new Map(); // what was typed outside of a field's range, by name

@@ -26,10 +26,6 @@ export class Shelf {
     try { localStorage.setItem(OPEN, JSON.stringify([...this.folded])); } catch { /* storage is off */ }
   }
 
-  folderName(id) {
-    return this.folders.find((folder) => folder.id === id)?.name ?? null;
-  }
-
   get archived() {
     return this.#ordered((one) => one.archived);
   }

@@ -1,8 +1,9 @@
 // The left column: a new chat, search, the list of chats, and the ways to archive, trash and import.
 
-import { chatRow, headingRow, rowStamp } from "./chat_row.js";
+import { chatRow, rowStamp } from "./chat_row.js";
 import { byId, h, icon, iconButton, throttled } from "./dom.js";
 import { count } from "./format.js";
+import { HEADING, ROW, heading, headingRow, line } from "./list_rows.js";
 import { openMenu } from "./menu.js";
 import { Search } from "./search.js";
 import { Shelf } from "./shelf.js";
@@ -15,8 +16,6 @@ rx="2" fill="var(--pc-own-0)"/><rect x="12" y="1" width="9" height="9" rx="2" fi
 width="9" height="9" rx="2" fill="var(--pc-own-2)"/><rect x="12.7" y="12.7" width="7.6" height="7.6" rx="1.6"
 fill="none" stroke="var(--pc-faint)" stroke-width="1.4"/></svg>`;
 
-const ROW = 37; // pixels, as the style sheet has them
-const HEADING = 34;
 const POINTING_MS = 1_500;
 const BETWEEN_MS = 60; // between two changes of the list that nobody here asked for
 
@@ -27,7 +26,7 @@ export function logo() {
 }
 
 export class Sidebar {
-  /** `act` has: open(id, message), create(), temporary(), settings(), closeDrawer(), search(query, offset), and
+  /** `act` has: open(id, message), create(), temporary(), settings(), closeDrawer(), search(query, limit, offset), and
    * `library`, what can be done with whole chats. */
   constructor(act) {
     this.act = act;
@@ -64,9 +63,7 @@ export class Sidebar {
     this.themeButton = iconButton("moon", "Dark theme", () => toggleTheme());
     addEventListener("pagedchat:theme", () => this.#drawTheme());
     this.#drawTheme();
-    this.places = {
-      archive: this.#place("archive", "Archive"), trash: this.#place("trash", "Trash"),
-    };
+    this.places = { archive: this.#place("archive", "Archive"), trash: this.#place("trash", "Trash") };
     const more = iconButton("more", "More", () => openMenu(more, this.#more(), { label: "More" }), { "data-testid": "more-menu" });
     const begin = h("div.begin", {},
       h("button.new", { type: "button", "data-testid": "new-session", onclick: () => act.create() },
@@ -81,7 +78,7 @@ export class Sidebar {
 
   #place(view, name) {
     return h("button.place-button", { type: "button", "data-testid": `show-${view}`, "aria-pressed": "false",
-      onclick: () => this.show(this.view === view ? "chats" : view) }, icon(view === "trash" ? "trash" : view, 15), name);
+      onclick: () => this.show(this.view === view ? "chats" : view) }, icon(view, 15), name);
   }
 
   #more() {
@@ -196,14 +193,14 @@ export class Sidebar {
       const open = !folder || !this.shelf.folded.has(folder.id);
       rows.push(folder ? this.#folder(folder, open, sessions.length) : heading(name));
       if (open) for (const session of sessions) rows.push(this.chat(session));
-      if (open && folder && !sessions.length) rows.push(nothing(`${folder.id} empty`, "No chats in this folder."));
+      if (open && folder && !sessions.length) rows.push(line(`${folder.id} empty`, "No chats in this folder."));
     }
-    return rows.length ? rows : [nothing("none", "No chats yet.")];
+    return rows.length ? rows : [line("none", "No chats yet.")];
   }
 
   #archive() {
     const rows = this.shelf.archived.map((session) => this.chat(session));
-    return rows.length ? rows : [nothing("none", "Nothing is archived.")];
+    return rows.length ? rows : [line("none", "Nothing is archived.")];
   }
 
   chat(session) {
@@ -239,14 +236,6 @@ export class Sidebar {
     if (row) this.window.reveal(row.key)?.querySelector("a, button").focus();
     else if (step < 0 && this.search.active) this.search.focus();
   }
-}
-
-export function heading(name) {
-  return { key: `heading ${name}`, height: HEADING, stamp: name, make: () => headingRow(name) };
-}
-
-export function nothing(key, words) {
-  return { key, height: ROW, stamp: words, make: () => h("p.none", {}, words) };
 }
 
 /** The rows of `fresh` in the order of `shown`; those that are new wait. */

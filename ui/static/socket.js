@@ -86,7 +86,8 @@ export class Socket extends EventTarget {
     });
   }
 
-  on(event, listener) {
-    this.addEventListener(event, (happened) => listener(happened.detail));
+  /** Listen to what the server tells, until `signal` says that it is over. */
+  on(event, listener, signal) {
+    this.addEventListener(event, (happened) => listener(happened.detail), { signal });
   }
 }

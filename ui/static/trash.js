@@ -3,10 +3,9 @@
 import { confirmed } from "./dialog.js";
 import { debounced, h, iconButton } from "./dom.js";
 import { plural } from "./format.js";
-import { headingRow } from "./chat_row.js";
+import { heading, line } from "./list_rows.js";
 
 const ROW = 54; // pixels
-const HEADING = 34;
 const AGAIN_MS = 200;
 
 export class Trash {
@@ -36,14 +35,14 @@ export class Trash {
   }
 
   rows() {
-    if (this.problem) return [nothing(this.problem)];
-    if (!this.found) return [nothing("…")];
+    if (this.problem) return [line("none", this.problem)];
+    if (!this.found) return [line("none", "…")];
     const { sessions, branches } = this.found;
     this.empty.hidden = !sessions.length && !branches.length;
     const rows = [];
     if (sessions.length) rows.push(heading("Chats"), ...sessions.map((one) => this.#chat(one)));
     if (branches.length) rows.push(heading("Branches"), ...branches.map((one) => this.#branch(one)));
-    return rows.length ? rows : [nothing("The trash is empty.")];
+    return rows.length ? rows : [line("none", "The trash is empty.")];
   }
 
   #chat(session) {
@@ -81,14 +80,6 @@ export class Trash {
       this.load();
     }
   }
-}
-
-function heading(name) {
-  return { key: `heading ${name}`, height: HEADING, stamp: name, make: () => headingRow(name) };
-}
-
-function nothing(words) {
-  return { key: "none", height: HEADING, stamp: words, make: () => h("p.none", {}, words) };
 }
 
 function short(text) {

@@ -1,6 +1,6 @@
 // A long list of which only the rows in view are in the document. Rows keep their elements while the list changes.
 
-import { framed, h } from "./dom.js";
+import { framed, h, place } from "./dom.js";
 
 const AROUND = 400; // pixels beyond what is in view
 
@@ -70,7 +70,7 @@ export class WindowList {
     const held = active?.closest?.("[data-row]");
     const inside = held && this.canvas.contains(held);
     this.drawn = new Map();
-    this.#place(wanted.sort((a, b) => a - b).map((at) => {
+    place(this.canvas, wanted.sort((a, b) => a - b).map((at) => {
       const row = this.rows[at];
       const old = before.get(row.key);
       const element = old?.stamp === row.stamp ? old.element : this.#make(row);
@@ -82,20 +82,6 @@ export class WindowList {
     if (!inside || document.activeElement === active) return;
     const again = active.isConnected ? active : this.get(held.dataset.row)?.querySelector("a, button");
     again?.focus({ preventScroll: true });
-  }
-
-  /** Put the elements into the document in this order. */
-  #place(elements) {
-    let at = this.canvas.firstChild;
-    for (const element of elements) {
-      if (element === at) at = at.nextSibling;
-      else this.canvas.insertBefore(element, at);
-    }
-    while (at) {
-      const next = at.nextSibling;
-      at.remove();
-      at = next;
-    }
   }
 
   #make(row) {
