@@ -141,14 +141,17 @@ def test_a_start_on_a_full_disk_is_one_sentence_and_costs_nothing(small_disk: Sm
 
 
 def test_a_database_that_becomes_read_only_is_told_and_saved_later(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
     async def story() -> None:
-        async with ChatRoom(tmp_path / "s.db", FakeEngineClient([TEXT], info=ROOMY)) as room:
+        async with ChatRoom(path, FakeEngineClient([TEXT], info=ROOMY)) as room:
             chat, reply = await running(room)
             raw(room).execute("PRAGMA query_only = ON")
             await refused(room, chat, "readonly")
             await marked_then_saved(room, reply, lambda: raw(room).execute("PRAGMA query_only = OFF"))
 
     play(story())
+    assert [one[2] for one in texts(path).values()] == ["q", TEXT]
 
 
 class Faulty:

@@ -93,7 +93,8 @@ def test_what_failed_is_asked_for_again(tmp_path, monkeypatch):
         async with ChatRoom(tmp_path / "s.db", StumblingClient()) as room:
             session = await room.new()
             await room.service.delete(session)
-            await room.until(lambda: room.engine.forgotten == [session])
+            await room.until(lambda: room.engine.forgotten)
+            assert room.engine.forgotten == [session]
 
     play(story())
 

@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from pagedchat.engine.context_policy import build_to_fit, room_for
-from pagedchat.engine.errors import EngineError, PagedChatError, RequestError
+from pagedchat.engine.errors import EngineError, PagedChatError
 from pagedchat.engine.generate_request import GenerateRequest, RequestStarted
 from pagedchat.engine.metric_catalogue import blank_metrics
 from pagedchat.engine.prompt import BuiltPrompt, PromptMessage
 from pagedchat.engine.reasoning import ReasoningSplitter
 from pagedchat.engine.status import EngineStatus
 from pagedchat.engine.types import RequestMetrics, RequestOutput
+from support.fake_cache import FakeCache
 
 END = 256
 HEADERS = {"system": 257, "user": 258, "assistant": 259, "tool": 260}
@@ -39,7 +40,7 @@ INFO = {
 }
 
 
-class FakeEngineClient:
+class FakeEngineClient(FakeCache):
     """Answers from ``replies`` in turn (the last one for ever) or from a function of the request.
 
     Attributes:
@@ -67,20 +68,12 @@ class FakeEngineClient:
         self.metrics_told: dict[str, dict[str, Any]] = {}
         self.engine_pid: int | None = None
         self.requests: list[GenerateRequest] = []
-        self.events: list[dict[str, Any]] = []
         self._info = {**INFO, **(info or {})}
-        self.block_size: int = self._info["block_size"]
-        self._fed: list[list[int]] = []
-        self.pins: dict[str, dict[str, Any]] = {}
-        self.forgotten: list[str] = []
-        self._live: dict[str, tuple[GenerateRequest, list[int]]] = {}
+        super().__init__(self._info["block_size"], self._info["num_blocks"])
         self._ends: dict[str, tuple[str, str | None]] = {}
         self._status = EngineStatus("ready", None, "", self._info) if ready else EngineStatus()
         self._status_watchers: list[Callable[[EngineStatus], None]] = []
-        self._event_watchers: list[Callable[[list[dict[str, Any]]], None]] = []
         self._served = 0
-        self._seq = 0
-        self._step = 0
 
     # -- status -----------------------------------------------------------------------------------------------------
 
@@ -250,89 +243,6 @@ class FakeEngineClient:
             reasoning_held=splitter.held if self.marks_thinking else "",
         )
 
-    def _cached(self, tokens: list[int]) -> int:
-        best = 0
-        for fed in self._fed:
-            length = 0
-            for ours, theirs in zip(tokens, fed, strict=False):
-                if ours != theirs:
-                    break
-                length += 1
-            best = max(best, length)
-        return min(best, max(len(tokens) - 1, 0))
-
-    # -- cache ------------------------------------------------------------------------------------------------------
-
-    def watch_events(self, callback: Callable[[list[dict[str, Any]]], None]) -> Callable[[], None]:
-        self._event_watchers.append(callback)
-        return lambda: self._event_watchers.remove(callback)
-
-    def _emit(self, kind: str, request: GenerateRequest, tokens: list[int]) -> None:
-        self._seq += 1
-        self._step += 1
-        event = {
-            "seq": self._seq,
-            "time": time.time(),
-            "step": self._step,
-            "type": kind,
-            "blocks": list(range(-(-len(tokens) // self.block_size))),
-            "ref_counts": [1] * -(-len(tokens) // self.block_size),
-            "states": "a" * -(-len(tokens) // self.block_size),
-            "parent": None,
-            "num_tokens": len(tokens),
-            "request_id": request.request_id,
-            "labels": request.labels,
-        }
-        self.events.append(event)
-        for watcher in list(self._event_watchers):
-            watcher([event])
-
-    async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
-        if seq > self._seq or (self.events and seq < self.events[0]["seq"] - 1):
-            return None
-        return [event for event in self.events if event["seq"] > seq]
-
-    async def snapshot(self) -> dict[str, Any]:
-        tables, blocks, used = [], [], 0
-        for request_id, (request, tokens) in self._live.items():
-            ids = list(range(used, used - (-len(tokens) // self.block_size)))
-            used += len(ids)
-            tables.append(
-                {
-                    "request_id": request_id,
-                    "session_id": request.labels.get("session"),
-                    "message_id": request.labels.get("message"),
-                    "num_tokens": len(tokens),
-                    "blocks": ids,
-                }
-            )
-            blocks += [
-                {"id": one, "state": "active", "ref_count": 1, "num_tokens": self.block_size, "owners": [request_id]}
-                for one in ids
-            ]
-        total = self._info["num_blocks"]
-        blocks += [
-            {"id": one, "state": "free", "ref_count": 0, "num_tokens": 0, "owners": []} for one in range(used, total)
-        ]
-        counts = {"free": total - used, "cached": 0, "active": used, "shared": 0, "pinned": 0, "conserved": True}
-        head = {"seq": self._seq, "block_size": self.block_size, "num_blocks": total}
-        return {**head, **counts, "blocks": blocks, "tables": tables}
-
-    async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
-        size = self.block_size
-        return [
-            {
-                "logical": index // size,
-                "num_tokens": len(token_ids[index : index + size]),
-                "block": None,
-                "cached_tokens": 0,
-                "ref_count": 0,
-                "state": "missing",
-                "sharers": [],
-            }
-            for index in range(0, len(token_ids), size)
-        ]
-
     async def probe(
         self,
         token_ids: list[int] | None = None,
@@ -360,29 +270,6 @@ class FakeEngineClient:
             "first_difference": difference,
             **({} if built is None else {"left_out_messages": built.left_out_messages, "kept_from": built.kept_from}),
         }
-
-    async def reset_cache(self) -> None:
-        if self._live:
-            raise EngineError("The cache cannot be reset while requests hold blocks.")
-        self._fed.clear()
-
-    async def forget(self, session: str) -> dict[str, int]:
-        self.forgotten.append(session)
-        for event in self.events:
-            if event["labels"].get("session") == session:
-                event["labels"], event["request_id"] = {}, None
-        return {"blocks": 0}
-
-    async def pin(
-        self, name: str, token_ids=None, *, prompt=None, messages=None, template_args=None, salt: str = ""
-    ) -> None:
-        ids = token_ids if token_ids is not None else list((prompt or str(messages)).encode())
-        if len(ids) > 1000:
-            raise RequestError("Pinning this prefix takes too many blocks.")
-        self.pins[name] = {"name": name, "num_tokens": len(ids), "blocks": -(-len(ids) // self.block_size)}
-
-    async def unpin(self, name: str) -> bool:
-        return self.pins.pop(name, None) is not None
 
     async def tokenize(self, text: str) -> list[int]:
         return list(text.encode())

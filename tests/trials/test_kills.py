@@ -24,7 +24,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged() -> None:
     assert tally.notes["kills: chats"] > 0 and tally.notes["messages acknowledged"] > 10
 
 
-def noticed(kind: str, folder: Path, message: str, tries: int = 12) -> None:
+def check_noticed(kind: str, folder: Path, message: str, tries: int = 12) -> None:
     """One of a few trials of a kind must fail with ``message``."""
     for number in range(tries):
         place = folder / str(number)
@@ -41,7 +41,7 @@ def test_text_that_is_not_saved_in_time_is_noticed(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(reply_job, "SAVE_INTERVAL_S", 60.0)
     monkeypatch.setattr(kills, "MOST_LOST_S", 0.02)
     monkeypatch.setattr(kills, "LATE_TIMER_S", 0.0)
-    noticed("_chats", tmp_path, "characters were there")
+    check_noticed("_chats", tmp_path, "characters were there")
 
 
 def test_an_acknowledgement_that_comes_too_early_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_an_acknowledgement_that_comes_too_early_is_noticed(tmp_path: Path, monk
         await honest(user)
 
     monkeypatch.setattr(kill_scenes._User, "_send", hasty)
-    noticed("_chats", tmp_path, "was acknowledged and is gone")
+    check_noticed("_chats", tmp_path, "was acknowledged and is gone")
 
 
 def test_a_migration_in_parts_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,9 +65,9 @@ def test_a_migration_in_parts_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         apply(connection)
 
     monkeypatch.setattr(schema, "_apply", in_parts)
-    noticed("_migrate", tmp_path, "")
+    check_noticed("_migrate", tmp_path, "")
 
 
 def test_a_restore_that_keeps_nothing_aside_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replacing, "_move", lambda source, target: source.unlink())
-    noticed("_restore", tmp_path, "")
+    check_noticed("_restore", tmp_path, "")
