@@ -180,7 +180,10 @@ class ChatsHere:
 
     def import_file(self, name: str, data: bytes, skip_seen: bool) -> dict[str, Any]:
         """See `ChatLink`."""
-        return self.run(self.service.library.import_file(name, data, skip_seen=skip_seen))
+        report = self.run(self.service.library.import_file(name, data, skip_seen=skip_seen))
+        while self.run(self.service.core.write(self.service.store.search.take_in)):
+            pass  # or the next start would have to do it
+        return report
 
     def start_engine(self, config: Any) -> None:
         """Begin to load the model; ``call("status")`` tells how far it is, and why it failed.

@@ -37,7 +37,9 @@ class BranchService:
 
     async def fork(self, message_id: str, mode: ForkMode) -> View:
         """Copy a chat up to a message into a new one: its view. See ``forks.fork``."""
-        return self._core.tell_session(await self._core.write(self._store.fork, message_id, mode))
+        made = await self._core.write(self._store.fork, message_id, mode)
+        self._core.take_in()
+        return self._core.tell_session(made)
 
     async def leaf(self, message_id: str) -> str:
         """See ``TreeStore.leaf``."""

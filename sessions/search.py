@@ -33,6 +33,7 @@ _SCAN_CHARACTERS = 4_000_000
 _VISIBLE = "m.hidden = 0 AND m.deleted_at IS NULL AND s.deleted_at IS NULL AND m.status != 'streaming'"
 _TEXTS = "CAST(m.content AS BLOB), CAST(m.reasoning AS BLOB)"  # see search_index
 _MODEL = "(SELECT g.model FROM generations g WHERE g.message_id = m.id ORDER BY g.run DESC LIMIT 1)"
+_BEHIND = "Some messages that were copied or imported just now are not found yet; search again in a moment."
 _NO_FTS5 = "This Python's SQLite has no full-text search, so "
 _NO_INDEX = "The search index is out of order and will be made anew at the next start; until then "
 
@@ -111,12 +112,17 @@ class Search:
                 search_index.give_up(self._writer)
             return self._answer(query, limit, offset, scan=True)
 
+    def take_in(self) -> bool:
+        """Bring the index on by a step; whether more is to be done. See ``search_index.take_in``."""
+        return search_index.take_in(self._writer)
+
     def _answer(self, query: Query, limit: int, offset: int, *, scan: bool) -> Found:
         with self._reader.reading() as connection:
             if scan or not search_index.usable(connection):
                 found, candidates = _scanned(connection, query)
             else:
-                found, candidates = Found(), _indexed(connection, query)
+                found = Found(note=_BEHIND if search_index.is_behind(connection) else "")
+                candidates = _indexed(connection, query)
             messages = [one for one in candidates if not one.title]
             found.more = found.more or len(messages) > MOST
             ranked = sorted(messages, key=lambda one: one.created_at, reverse=True)[:MOST]

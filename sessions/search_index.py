@@ -10,6 +10,10 @@ in the index from its end on, hidden and deleted ones too: what a search shows i
 changes or removes a message that has ended calls ``remove`` first, because tokens can only be taken out while the text
 is there.
 
+Messages that come by the thousand, with an import or a fork, would hold the writer for seconds: the transaction that
+brings them only notes in ``state`` the first key from which on messages may be missing, and ``take_in`` brings them in
+step by step, also after a crash.
+
 Writing a message never fails because of the index. When the index cannot be written, or this Python has no FTS5, that
 is noted in the table ``state``; searches then look through the messages themselves, and the next start that can makes
 the index anew. Source of the statements: SQLite's fts5.html, sections 4.4.1 and 6.
@@ -18,8 +22,10 @@ the index anew. Source of the statements: SQLite's fts5.html, sections 4.4.1 and
 from __future__ import annotations
 
 import sqlite3
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import cache
 
 from .connection import Connection
@@ -29,6 +35,8 @@ SIGNATURE = f"{FOLDING} {unicodedata.unidata_version}"
 """Of the folding that an index was made with; one with another is of no use."""
 
 _STATE = "search_index"
+_MISSING_FROM = "search_index_missing_from"
+_STEP_S = 0.1
 _STALE = "stale"
 _TOKENS = "tokenize = \"ascii tokenchars '+#`:/'\""  # the tokens are made here; SQLite only has to part them
 _TABLES = {
@@ -39,6 +47,7 @@ _BROKEN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAI
 _FILL_HASH_BYTES = 16 << 20
 # As bytes: what no UTF-8 can be read from must not keep the other texts from being found.
 _TEXTS = "SELECT key, CAST(content AS BLOB), CAST(reasoning AS BLOB) FROM messages WHERE status != 'streaming'"
+_HELD = "EXISTS (SELECT 1 FROM message_words_docsize d WHERE d.id = messages.key)"
 
 
 @cache
@@ -77,12 +86,19 @@ def needs_rebuild(connection: sqlite3.Connection) -> bool:
         raise
 
 
+def is_behind(connection: sqlite3.Connection) -> bool:
+    """Whether messages of an import or a fork may still have to be taken in."""
+    return _state(connection, _MISSING_FROM) is not None
+
+
 def catch_up(writer: Connection) -> None:
     """Make the index anew where it can be made and is not in step, at a start. If that fails, searches do without.
 
     Raises:
         StoreError: the disk or another program is in the way.
     """
+    while take_in(writer):
+        pass
     with writer.reading() as connection:
         if not needs_rebuild(connection):
             return
@@ -106,6 +122,7 @@ def rebuild(connection: sqlite3.Connection) -> None:
     titles = connection.execute("SELECT key, title FROM sessions WHERE title IS NOT NULL ORDER BY key")
     connection.executemany(_PUT_TITLE, ((row[0], index_text(row[1])) for row in titles))
     _set_state(connection, SIGNATURE)
+    connection.execute("DELETE FROM state WHERE key = ?", [_MISSING_FROM])
 
 
 def _drop(connection: sqlite3.Connection, name: str) -> None:
@@ -135,13 +152,13 @@ def give_up(writer: Connection) -> None:
 
 def put(connection: sqlite3.Connection, message_id: str) -> None:
     """Take in a message that has ended."""
-    _keep_in_step(connection, lambda: _put(connection, "id", message_id))
+    texts = connection.execute(f"{_TEXTS} AND id = ?", [message_id])
+    _keep_in_step(connection, lambda: connection.executemany(_PUT, _rows(texts)))
 
 
 def remove(connection: sqlite3.Connection, message_id: str) -> None:
     """Take out a message whose text is about to change."""
-    texts = connection.execute(f"{_TEXTS} AND id = ?", [message_id])
-    _keep_in_step(connection, lambda: connection.executemany(_TAKE, _rows(texts)))
+    _keep_in_step(connection, lambda: _take_out(connection, "id", message_id))
 
 
 def put_title(connection: sqlite3.Connection, session_id: str) -> None:
@@ -150,14 +167,51 @@ def put_title(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def add_sessions(connection: sqlite3.Connection, session_ids: Iterable[str]) -> None:
-    """Take in titles and all messages of sessions that were written as a whole, none of which is in the index."""
+    """Take in the titles of sessions that were written as a whole in this transaction; their messages come later.
+
+    See ``take_in``.
+    """
 
     def add() -> None:
         for session_id in session_ids:
-            _put(connection, "session_id", session_id)
             _put_title(connection, session_id)
+            query = "SELECT min(key) FROM messages WHERE session_id = ?"
+            _note_missing(connection, connection.execute(query, [session_id]).fetchone()[0])
 
     _keep_in_step(connection, add)
+
+
+def take_in(writer: Connection) -> bool:
+    """Take in some of the messages that are missing, which takes about 0.1 s; returns whether more of them may be.
+
+    Raises:
+        StoreError: the disk or another program is in the way.
+    """
+    with writer.reading() as connection:
+        if not (usable(connection) and is_behind(connection)):
+            return False
+    with writer.transaction(durable=False) as connection:
+        _keep_in_step(connection, lambda: _take_in(connection, time.monotonic() + _STEP_S))
+        return usable(connection) and is_behind(connection)
+
+
+def _take_in(connection: sqlite3.Connection, until: float) -> None:
+    first = int(_state(connection, _MISSING_FROM) or 0)
+    query = f"{_TEXTS} AND key >= ? AND NOT {_HELD} ORDER BY key"
+    with closing(connection.execute(query, [first])) as texts:
+        for row in _rows(texts):
+            connection.execute(_PUT, row)
+            if time.monotonic() > until:
+                _set_state(connection, str(row[0] + 1), _MISSING_FROM)
+                return
+    connection.execute("DELETE FROM state WHERE key = ?", [_MISSING_FROM])
+
+
+def _note_missing(connection: sqlite3.Connection, key: int | None) -> None:
+    """Messages from ``key`` on may not be in the index."""
+    noted = _state(connection, _MISSING_FROM)
+    if key is not None and (noted is None or key < int(noted)):
+        _set_state(connection, str(key), _MISSING_FROM)
 
 
 def forget(connection: sqlite3.Connection, session_keys: list[int], message_keys: list[int]) -> None:
@@ -168,7 +222,7 @@ def forget(connection: sqlite3.Connection, session_keys: list[int], message_keys
 
     def take_out() -> None:
         for key in message_keys:
-            connection.executemany(_TAKE, _rows(connection.execute(f"{_TEXTS} AND key = ?", [key])))
+            _take_out(connection, "key", key)
         connection.executemany("DELETE FROM session_words WHERE rowid = ?", [[key] for key in session_keys])
         for name in _TABLES:
             connection.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
@@ -182,8 +236,9 @@ _PUT_TITLE = "INSERT INTO session_words (rowid, title) VALUES (?, ?)"
 _TAKE_TITLE = "DELETE FROM session_words WHERE rowid = (SELECT key FROM sessions WHERE id = ?)"
 
 
-def _put(connection: sqlite3.Connection, column: str, value: str) -> None:
-    connection.executemany(_PUT, _rows(connection.execute(f"{_TEXTS} AND {column} = ? ORDER BY key", [value])))
+def _take_out(connection: sqlite3.Connection, column: str, value: str | int) -> None:
+    texts = connection.execute(f"{_TEXTS} AND {column} = ? AND {_HELD}", [value])
+    connection.executemany(_TAKE, _rows(texts))
 
 
 def _put_title(connection: sqlite3.Connection, session_id: str) -> None:
@@ -239,10 +294,10 @@ def concerns_index(error: sqlite3.DatabaseError) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN
 
 
-def _state(connection: sqlite3.Connection) -> str | None:
-    row = connection.execute("SELECT value FROM state WHERE key = ?", [_STATE]).fetchone()
+def _state(connection: sqlite3.Connection, key: str = _STATE) -> str | None:
+    row = connection.execute("SELECT value FROM state WHERE key = ?", [key]).fetchone()
     return row[0] if row else None
 
 
-def _set_state(connection: sqlite3.Connection, value: str) -> None:
-    connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [_STATE, value])
+def _set_state(connection: sqlite3.Connection, value: str, key: str = _STATE) -> None:
+    connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [key, value])

@@ -111,6 +111,10 @@ class ServiceCore:
         """Do ``work`` while nobody waits for it; what fails is logged."""
         self._keep(work).add_done_callback(_log_failure)
 
+    def take_in(self) -> None:
+        """Bring the search on to messages that came by the thousand, while other writes go on between its steps."""
+        self.background(self._take_in())
+
     # -- prompts ----------------------------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
@@ -203,6 +207,10 @@ class ServiceCore:
             self.tell_session(await self.session(session_id))
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    async def _take_in(self) -> None:
+        while not self.closing and await self.write(self.store.search.take_in):
+            pass
 
     def _changed(self, session_id: str, version: int | None, changes: dict[str, Any]) -> Session:
         store = self.temporary if self.is_temporary(session_id) else self.store

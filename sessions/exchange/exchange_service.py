@@ -49,6 +49,7 @@ async def import_chats(core: ServiceCore, name: str, data: bytes, skip_seen: boo
 
     async def store() -> Report:
         report = await core.write(lambda: core.store.exchange.write_trees(reading, skip_seen=skip_seen))
+        core.take_in()
         await _tell(core, report)
         return report
 

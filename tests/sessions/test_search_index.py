@@ -50,6 +50,11 @@ def reopened(shelf: Shelf) -> SessionStore:
     return shelf.store
 
 
+def take_in_all(store: SessionStore) -> None:
+    while store.search.take_in():
+        pass
+
+
 def states(store: SessionStore) -> str | None:
     with store._reader.reading() as connection:
         return search_index._state(connection)
@@ -105,6 +110,9 @@ class Story:
     def fork(self) -> None:
         self.sessions.append(self.store.fork(self.draw.choice(self.replies), "tree").id)
 
+    def take_in(self) -> None:
+        self.store.search.take_in()
+
     def name(self) -> None:
         self.store.change_session(self.draw.choice(self.sessions), title=self.text(), title_by="user")
 
@@ -119,15 +127,40 @@ class Story:
     def run(self, steps: int) -> None:
         self.ask()
         acts: list[Callable[[], None]] = [self.ask, self.again, self.edit, self.go_on, self.delete, self.purge]
-        acts += [self.fork, self.name, self.ask]
+        acts += [self.fork, self.name, self.ask, self.take_in]
         for _ in range(steps):
             with contextlib.suppress(SessionError):
                 self.draw.choice(acts)()
 
 
+@pytest.mark.parametrize("again", ["in this process", "after a crash"])
+def test_a_fork_is_found_step_by_step_and_says_so_until_then(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    monkeypatch.setattr(search_index, "_STEP_S", 0.0)
+    reply = shelf.ask("the same words", "these words", title="a title")
+    other = shelf.store.fork(reply, "branch")
+    assert len(shelf.find("words").hits) == 2 and "not found yet" in shelf.find("words").note
+    assert {one.session_id for one in shelf.find("title").hits} == {shelf.session_of(reply), other.id}
+    assert shelf.store.search.take_in() and len(shelf.find("words").hits) == 3
+    shelf.store.resume_reply(str(shelf.store.session(other.id).head_id))  # leaves no trace of what was not there yet
+    if again == "after a crash":
+        reopened(shelf)
+    else:
+        take_in_all(shelf.store)
+    assert len(shelf.find("words").hits) == 3 and shelf.find("words").note == ""
+    shelf.store.finish_reply(str(shelf.store.session(other.id).head_id), "these words end", "done")
+    assert len(shelf.find("words").hits) == 4
+    assert reopened(shelf).commits == 0
+
+
 @pytest.mark.parametrize("seed", range(4))
-def test_after_any_operations_the_index_is_that_of_a_new_one(shelf: Shelf, seed: int) -> None:
+def test_after_any_operations_the_index_is_that_of_a_new_one(
+    shelf: Shelf, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_index, "_STEP_S", 0.0)
     Story(shelf.store, seed).run(60)
+    take_in_all(shelf.store)
     with shelf.store._reader.reading() as connection:
         assert not search_index.needs_rebuild(connection)
     held = index_of(shelf.store)
@@ -140,6 +173,7 @@ def test_after_any_operations_the_index_is_that_of_a_new_one(shelf: Shelf, seed:
 
 def test_a_search_without_the_index_finds_the_same_and_says_why(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     Story(shelf.store, 7).run(60)
+    take_in_all(shelf.store)
     queries = [
         *WORDS,
         "app",
