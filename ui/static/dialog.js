@@ -1,6 +1,7 @@
 // Small questions and reports over the page. The browser's own dialog keeps the focus inside and gives it back.
 
 import { byId, h, icon } from "./dom.js";
+import { placeToasts } from "./toasts.js";
 
 /** Show `content` until it is closed; resolves with what `close(value)` was called with, or null. */
 export function showDialog(title, content, { wide = false, testid = "dialog" } = {}) {
@@ -11,13 +12,14 @@ export function showDialog(title, content, { wide = false, testid = "dialog" } =
       h("button.icon", { type: "button", "aria-label": "Close", title: "Close", onclick: () => close() }, icon("close")));
     const dialog = h(wide ? "dialog.dialog.wide" : "dialog.dialog", {
       "aria-labelledby": "pc-dialog-title", "data-testid": testid,
-      onclose: () => { dialog.remove(); resolve(result); },
+      onclose: () => { placeToasts(); dialog.remove(); resolve(result); },
       onclick: (event) => { if (event.target === dialog) close(); },
       onkeydown: (event) => { if (event.key === "Escape") event.stopPropagation(); },
     }, head);
     dialog.append(...content(close).filter(Boolean));
     byId("pc").append(dialog);
     dialog.showModal();
+    placeToasts();
     (dialog.querySelector("[data-first]") ?? dialog.querySelector("button"))?.focus();
   });
 }

@@ -1,12 +1,12 @@
 // Short notices at the bottom, with at most one action (undo). They go by themselves, but for those that `stay`.
 
-import { byId, h, iconButton } from "./dom.js";
+import { byId, h, iconButton, sentence } from "./dom.js";
 
 const SHOWN_MS = 8_000;
 
 export function toast(text, { action = null, run = null, danger = false, stay = false } = {}) {
-  const area = byId("pc-toasts");
-  const note = h(danger ? "div.toast.danger" : "div.toast", {}, h("span", {}, text));
+  const area = placeToasts();
+  const note = h(danger ? "div.toast.danger" : "div.toast", {}, h("span", {}, ...sentence(text)));
   const close = () => { clearTimeout(timer); note.remove(); };
   if (action) note.append(h("button.link", { type: "button", onclick: () => { close(); run(); } }, action));
   note.append(iconButton("close", "Dismiss", close));
@@ -17,6 +17,14 @@ export function toast(text, { action = null, run = null, danger = false, stay = 
   leaveAfter(SHOWN_MS);
   while (area.children.length >= 3) area.firstChild.remove();
   area.append(note);
+}
+
+/** Where they can be seen and used: in the dialog that is open, which lets nothing else be touched. */
+export function placeToasts() {
+  const area = byId("pc-toasts");
+  const place = [...document.querySelectorAll("#pc dialog[open]")].at(-1) ?? byId("pc");
+  if (area.parentElement !== place) place.append(area);
+  return area;
 }
 
 export function complain(error) {
