@@ -17,7 +17,7 @@ from .prompts import prompt_messages
 from .rows import GENERATION_COLUMNS, Generation, PromptPath, json_object, unpack
 
 _RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run"
-_IDS = "SELECT token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
+_IDS = "SELECT header_tokens, token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
 
 
 @dataclass
@@ -76,7 +76,7 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
         raise SessionError("This reply is still being written; wait for its end.")
     one, fingerprint = wanted[0], wanted[0].model_fingerprint
     row = connection.execute(_IDS, [message_id, fingerprint]).fetchone()
-    ids = unpack(row[0]) if row else []
+    header, ids = (row[0], unpack(row[1])) if row else (0, [])
     later = [other for other in runs if other.run > one.run and other.model_fingerprint == fingerprint]
     path = tree.prompt_path(connection, turns.session(connection, reply.session_id), reply.parent_id, fingerprint)
     messages, message_ids = prompt_messages(path)
@@ -84,7 +84,6 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
     start = max(system, _first_kept(connection, one, message_ids))
     messages = messages[:system] + messages[start:]
     question = _joined(path, message_ids[:system] + message_ids[start:])
-    header = _header(connection, message_id, fingerprint)
     begin = header if one.run == 1 else _begin(one, question, header)
     end = min([_begin(other, question, header) for other in later], default=len(ids))
     if one.run > 1:
@@ -128,12 +127,6 @@ def _joined(path: PromptPath, message_ids: list[str]) -> list[int] | None:
     if any(ids is None for ids in found):
         return None
     return [token for ids in found for token in ids or []]
-
-
-def _header(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> int:
-    query = "SELECT header_tokens FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
-    row = connection.execute(query, [message_id, fingerprint]).fetchone()
-    return row[0] if row else 0
 
 
 def _begin(run: Generation, question: list[int] | None, header: int) -> int:

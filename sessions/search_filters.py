@@ -63,7 +63,7 @@ class Condition:
 
 
 def conditions(connection: sqlite3.Connection, query: Query) -> list[Condition]:
-    """The filters of ``query``, but for what the index itself knows (see ``index_terms``).
+    """The filters of ``query``, but for what the index itself knows (see ``search``).
 
     Raises:
         SessionError: there is no such folder or model.

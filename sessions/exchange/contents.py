@@ -12,6 +12,7 @@ from .tree import Attached
 from .values import as_count, as_dict, as_list, as_name, as_number, as_text, data_of_url, json_text
 
 _OPEN, _CLOSE, _SUMMARY = '<details type="reasoning"', "</details>", "</summary>"
+_ADDRESS = 300  # characters of one that is named
 _THINK = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 
 
@@ -48,9 +49,6 @@ def picture(url: Any, name: str, mends: Mends, files: list[Attached] | None) -> 
         return missing(as_text(url)[:_ADDRESS] if isinstance(url, str) and not found else name)
     files.append(Attached(name, *found))
     return ""
-
-
-_ADDRESS = 300
 
 
 def missing(name: str) -> str:

@@ -210,6 +210,7 @@ def test_a_conversation_can_be_a_bare_list_or_a_single_object(store: SessionStor
 
 def test_replies_with_a_model_are_found_by_it(store: SessionStore) -> None:
     trees_of(store, "openwebui.json")
+    store.search.take_in()
     assert store.search.find("model:qwen3 moon", limit=5, offset=0).total == 1
 
 

@@ -137,6 +137,7 @@ def test_edits_other_versions_continuations_and_forks_are_found(shelf: Shelf) ->
     assert shelf.texts("sorb") == {"sorb instead"}
     assert len(shelf.texts("answer")) == 1
     shelf.store.fork(second.id, "branch")
+    shelf.store.search.take_in()
     assert len([hit for hit in shelf.find("medlar").hits if hit.message_id]) == 2
 
 
