@@ -55,7 +55,10 @@ def import_(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the chats of files in, each file whole or not at all, and report what came and what did not."""
+    """Bring in the chats of files, each file whole or not at all.
+
+    A report says what came, what was mended and what did not come.
+    """
     from ..chat_link import open_link
     from ..settings import load_settings
 

@@ -1,4 +1,4 @@
-"""``pagedchat sessions rm``: into the trash, out of it, or away for ever."""
+"""``pagedchat sessions rm``: into the trash, out of it, or away forever."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def remove(
     chats: Annotated[list[str], typer.Argument(help="Ids, beginnings of ids, or titles.")],
     undo: Annotated[bool, typer.Option("--undo", help="Take them out of the trash.")] = False,
-    forever: Annotated[bool, typer.Option("--forever", help="Delete them so that nothing is left.")] = False,
+    forever: Annotated[bool, typer.Option("--forever", help="Delete them; it cannot be undone. Copies made before still hold them.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -63,10 +63,13 @@ def _found(database: Path, chats: list[str], *, in_trash: bool, anywhere: bool) 
         for name in chats:
             try:
                 session = find_session(connection, name, trash=in_trash)
-            except SessionError:
+            except SessionError as error:
                 if not anywhere:
                     raise
-                session = find_session(connection, name, trash=True)
+                try:
+                    session = find_session(connection, name, trash=True)
+                except SessionError:
+                    raise error from None
             found[session.id] = session
     return list(found.values())
 
@@ -80,7 +83,7 @@ def _ask(found: list[Session]) -> None:
     named = ", ".join(repr(one.title or "New chat") for one in found[:5]) + (" and more" if len(found) > 5 else "")
     if not sys.stdin.isatty():
         raise PagedChatError("--forever cannot be undone; add --yes if that is what you want.")
-    print(f"Delete {counted(len(found), 'chat')} for ever: {named}? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"Delete {counted(len(found), 'chat')} forever: {named}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise PagedChatError("Nothing was deleted.")
 
@@ -88,7 +91,7 @@ def _ask(found: list[Session]) -> None:
 def _told(one: Session, undo: bool, forever: bool) -> str:
     title = one.title or "New chat"
     if forever:
-        return f"{title}: deleted for ever; copies in backups stay until they go."
+        return f"{title}: deleted forever; copies made before still hold it."
     if undo:
         return f"{title}: back in the list."
     return f"{title}: in the trash; `pagedchat sessions rm --undo {one.id}` brings it back."

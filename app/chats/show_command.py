@@ -26,7 +26,7 @@ def show(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the messages of a chat: the whole tree with its branches, or --branch with all its text."""
+    """Print a chat: its messages as a tree, or its branch as text."""
     from ...sessions import tree
     from ...sessions.lookup import find_session, whole_tree
     from ...sessions.reading import reading

@@ -127,7 +127,7 @@ def test_a_chat_deleted_in_another_page_says_so_and_comes_back(
     item.get_by_test_id("purge").click()
     answer(other.page)
     expect(item).to_have_count(0)
-    expect(chat.test_id("notice")).to_contain_text("for good")
+    expect(chat.test_id("notice")).to_contain_text("forever")
     chat.front().test_id("notice").get_by_role("button", name="Close").click()
     expect(chat.messages()).to_have_count(0)
 

@@ -25,7 +25,7 @@ export class Notice {
     element.replaceChildren(...({
       deleted: [icon("warn"), h("span.words", {}, h("b", {}, "This chat was deleted in another window."), " It is in the trash."),
         link("Undo", act.restore, "restore-here"), link("Close", act.leave)],
-      purged: [icon("warn"), h("span.words", {}, h("b", {}, "This chat was deleted for good in another window.")),
+      purged: [icon("warn"), h("span.words", {}, h("b", {}, "This chat was deleted forever in another window.")),
         link("Close", act.leave)],
       temporary: [icon("ghost"), h("span.words", {}, h("b", {}, "Temporary chat."), " It is not in the list and gone when you leave it."),
         link("End it", act.leave, "end-temporary")],

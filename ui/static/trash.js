@@ -1,4 +1,4 @@
-// What was deleted: chats and branches, to be taken back or deleted for good.
+// What was deleted: chats and branches, to be taken back or deleted forever.
 
 import { confirmed } from "./dialog.js";
 import { debounced, h, iconButton } from "./dom.js";
