@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from operator import attrgetter
+from queue import SimpleQueue
 from typing import Any
 
 from ..engine.errors import PagedChatError, RequestError
@@ -16,6 +17,10 @@ LARGEST_FRAME = 4 << 20
 """Characters of a call; longer ones are not sent, and end the connection where they come."""
 GOING_AWAY = 1001
 """With this code a server that ends closes a socket (RFC 6455, section 7.4.1)."""
+Events = SimpleQueue[dict[str, Any]]
+"""What happens to chats, as the service tells it; ``LOST`` is the last one when there is nothing more to come. A signal
+handler may put something in."""
+LOST = "lost"
 METHODS = frozenset(
     (
         "last_session",
@@ -40,7 +45,8 @@ METHODS = frozenset(
     )
 )
 """Methods of the chat service, and of its library after a dot."""
-IDS = ("session_id", "message_id", "parent_id")
+IDS = ("session_id", "message_id", "parent_id", "preset_id", "folder_id", "deletion")
+LISTS = ("attachment_ids", "ids")
 log = logging.getLogger(__name__)
 
 
@@ -60,13 +66,24 @@ async def run_call(service: Any, client: Any, method: Any, arguments: Any) -> An
     if not isinstance(method, str) or method not in METHODS or not isinstance(arguments, dict):
         raise RequestError(f"There is no call {method!r}; terminal and server are of different versions.")
     function = attrgetter(method)(service)
-    for name in IDS:
-        check_id(name.removesuffix("_id"), arguments.get(name))
+    _check(arguments)
     try:
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
         raise RequestError(f"{method} cannot be called like this ({error}).") from error
     return await function(**arguments)
+
+
+def _check(arguments: dict[str, Any]) -> None:
+    """Refuse arguments of a kind that a terminal of ours would never send."""
+    for name in IDS:
+        check_id(name.removesuffix("_id"), arguments.get(name))
+    for name in LISTS:
+        given = arguments.get(name, [])
+        if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+            raise RequestError("The terminal sent a list of ids that is none.")
+    if not isinstance(arguments.get("params"), dict | None):
+        raise RequestError("The terminal sent settings that are none.")
 
 
 async def answer(service: Any, client: Any, frame: dict[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class _Terminal:
         if frame is None or frame.get("call") != "hello":
             await self._end(REFUSED)
             return False
-        theirs = (frame.get("with") or {}).get("version")
+        theirs = _arguments(frame).get("version")
         if theirs != __version__:
             sentence = (
                 f"This terminal is pagedchat {theirs}, and the server on this data folder is {__version__}; end the "
@@ -102,7 +102,7 @@ class _Terminal:
         """Take calls; they run side by side, so that Stop never waits for anything."""
         while (frame := await self._receive()) is not None:
             if frame.get("call") == "follow":
-                self._follow(bool((frame.get("with") or {}).get("on")))
+                self._follow(bool(_arguments(frame).get("on")))
                 self._put({"re": frame["id"], "ok": None})
                 continue
             await self._places.acquire()
@@ -166,6 +166,11 @@ class _Terminal:
                 while self._out and not self._full.is_set():
                     await self._socket.send_text(encoded(self._out.popleft()))
                 await self._socket.close(code)
+
+
+def _arguments(frame: dict[str, Any]) -> dict[str, Any]:
+    given = frame.get("with")
+    return given if isinstance(given, dict) else {}
 
 
 def goes_on(last: dict[str, Any], event: dict[str, Any]) -> bool:

@@ -89,4 +89,6 @@ async def draft(connection: Connection, frame: View) -> View:
 @call
 async def save_preset(connection: Connection, frame: View) -> View:
     """Make a preset, or change one."""
+    if frame["change"] is None:
+        raise RequestError("The page did not say what to keep of the preset; reload it.")
     return await connection.hub.service.library.save_preset(frame["change"], frame.get("version"))

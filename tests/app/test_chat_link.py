@@ -105,6 +105,38 @@ def test_errors_come_as_the_services_sentences(link):
         link.call("open", session_id="x" * chat_socket.LARGEST_FRAME)
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("send", {"session_id": None, "parent_id": None, "text": "x", "attachment_ids": None}),
+        ("send", {"session_id": None, "parent_id": None, "text": "x", "attachment_ids": [7]}),
+        ("create_session", {"params": True}),
+        ("create_session", {"preset_id": 7}),
+        ("restore_branch", {"deletion": 7}),
+        ("library.purge", {"ids": None}),
+        ("library.purge", {"ids": "abc"}),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_with_a_sentence(link, method, arguments):
+    with pytest.raises(PagedChatError) as refused:
+        link.call(method, **arguments)
+    assert "internal error" not in str(refused.value)
+
+
+@pytest.mark.parametrize("given", [[1], "x", 7])
+def test_a_frame_whose_arguments_are_none_is_no_internal_error(server, given, caplog):
+    with raw(server) as terminal, pytest.raises(ConnectionClosed) as end:
+        terminal.send(frame(id=1, call="hello", **{"with": given}))
+        assert "error" in orjson.loads(terminal.recv(5))
+        terminal.recv(5)
+    assert end.value.rcvd is not None
+    assert end.value.rcvd.code == chat_socket.REFUSED
+    with raw(server) as terminal:
+        terminal.send(frame(id=1, call="hello", **{"with": {"version": __version__}}))
+        terminal.send(frame(id=2, call="follow", **{"with": given}))
+        assert [orjson.loads(terminal.recv(5))["re"] for _ in range(2)] == [1, 2]
+
+
 @pytest.mark.parametrize("name", ["core.close", "close", "store.close", "__class__", "library.__init__", 7, None])
 def test_only_what_is_allowed_can_be_called(link, name):
     with pytest.raises(PagedChatError, match="There is no call"):

@@ -43,7 +43,7 @@ def test_settings_that_are_none_are_refused_with_a_sentence(op: str, field: str,
     assert reply == {"re": 9, "error": "The page sent settings that are none; reload it."}
 
 
-WRONG = (7, 1.5, True, "text", [1], {"a": 1}, 1 << 70, -1)
+WRONG = (None, 7, 1.5, True, "text", [1], {"a": 1}, 1 << 70, -1)
 
 
 @pytest.mark.parametrize("op", sorted(calls.CALLS))
