@@ -141,8 +141,11 @@ class LibraryService:
 
     async def purge(self, ids: Iterable[str]) -> int:
         """Delete chats and branches that are in the trash for ever; returns how many. See ``Trash.purge``."""
-        wanted = list(ids)
+        wanted, after = list(ids), 0
+        while after is not None:  # other writes go on between the steps
+            after = await self._core.write(self._store.trash.forget_words, wanted, after)
         number = await self._core.write(self._store.trash.purge, wanted)
+        self._core.take_in()
         self._core.tell({"type": "purged", "ids": wanted})
         await self._core.cache.forget(wanted)
         return number

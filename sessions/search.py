@@ -33,7 +33,7 @@ _SCAN_CHARACTERS = 4_000_000
 _VISIBLE = "m.hidden = 0 AND m.deleted_at IS NULL AND s.deleted_at IS NULL AND m.status != 'streaming'"
 _TEXTS = "CAST(m.content AS BLOB), CAST(m.reasoning AS BLOB)"  # see search_index
 _MODEL = "(SELECT g.model FROM generations g WHERE g.message_id = m.id ORDER BY g.run DESC LIMIT 1)"
-_BEHIND = "Some messages that were copied or imported just now are not found yet; search again in a moment."
+_BEHIND = "Chats that came or went are still being sorted in, so some messages may not be found yet; search again soon."
 _NO_FTS5 = "This Python's SQLite has no full-text search, so "
 _NO_INDEX = "The search index is out of order and will be made anew at the next start; until then "
 

@@ -12,7 +12,7 @@ is there.
 
 Messages that come by the thousand, with an import or a fork, would hold the writer for seconds: the transaction that
 brings them only notes in ``state`` the first key from which on messages may be missing, and ``take_in`` brings them in
-step by step, also after a crash.
+step by step, also after a crash. A purge of many takes them out in steps, too.
 
 Writing a message never fails because of the index. When the index cannot be written, or this Python has no FTS5, that
 is noted in the table ``state``; searches then look through the messages themselves, and the next start that can makes
@@ -87,7 +87,7 @@ def needs_rebuild(connection: sqlite3.Connection) -> bool:
 
 
 def is_behind(connection: sqlite3.Connection) -> bool:
-    """Whether messages of an import or a fork may still have to be taken in."""
+    """Whether some messages may still have to be taken in."""
     return _state(connection, _MISSING_FROM) is not None
 
 
@@ -176,7 +176,9 @@ def add_sessions(connection: sqlite3.Connection, session_ids: Iterable[str]) -> 
         for session_id in session_ids:
             _put_title(connection, session_id)
             query = "SELECT min(key) FROM messages WHERE session_id = ?"
-            _note_missing(connection, connection.execute(query, [session_id]).fetchone()[0])
+            first = connection.execute(query, [session_id]).fetchone()[0]
+            if first is not None:
+                _note_missing(connection, first)
 
     _keep_in_step(connection, add)
 
@@ -207,17 +209,43 @@ def _take_in(connection: sqlite3.Connection, until: float) -> None:
     connection.execute("DELETE FROM state WHERE key = ?", [_MISSING_FROM])
 
 
-def _note_missing(connection: sqlite3.Connection, key: int | None) -> None:
+def _note_missing(connection: sqlite3.Connection, key: int) -> None:
     """Messages from ``key`` on may not be in the index."""
     noted = _state(connection, _MISSING_FROM)
-    if key is not None and (noted is None or key < int(noted)):
+    if noted is None or key < int(noted):
         _set_state(connection, str(key), _MISSING_FROM)
+
+
+def forget_some(connection: sqlite3.Connection, message_keys: list[int]) -> int | None:
+    """Take out some messages that are about to go for ever, which takes about 0.1 s. Until then they count as missing.
+
+    Args:
+        message_keys: in ascending order.
+
+    Returns:
+        The last key that was dealt with; None if that was all.
+    """
+    until, last = time.monotonic() + _STEP_S, None
+
+    def take_out() -> None:
+        nonlocal last
+        _note_missing(connection, message_keys[0])
+        for key in message_keys[:-1]:
+            _take_out(connection, "key", key)
+            if time.monotonic() > until:
+                last = key
+                return
+        _take_out(connection, "key", message_keys[-1])
+
+    if message_keys:
+        _keep_in_step(connection, take_out)
+    return last
 
 
 def forget(connection: sqlite3.Connection, session_keys: list[int], message_keys: list[int]) -> None:
     """Take out what is about to go for ever, and write the whole index anew, so that no word of it stays in the file.
 
-    That takes about a second for 100,000 messages.
+    That takes about a second for 100,000 messages, and more for long texts that ``forget_some`` has not taken out.
     """
 
     def take_out() -> None:

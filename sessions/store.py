@@ -86,8 +86,8 @@ class SessionStore(TreeStore):
         self.drafts = Drafts(self._writer, self._reader)
         files = FileFolder(folder)
         self.attachments = Attachments(self._writer, self._reader, files)
-        self.trash = Trash(self._writer, self._reader, search_index.forget, self.attachments.remove_unused)
-        self.exchange = ExchangeStore(self._writer, self._reader, files, search_index.add_sessions)
+        self.trash = Trash(self._writer, self._reader, self.attachments.remove_unused)
+        self.exchange = ExchangeStore(self._writer, self._reader, files)
 
     @property
     def commits(self) -> int:

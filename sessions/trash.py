@@ -12,11 +12,12 @@ Nothing leaves the trash by itself: only ``purge`` removes rows, for ever.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from . import tree, turns
+from . import search_index, tree, turns
 from .connection import Connection
 from .errors import SessionError
 from .ids import now
@@ -84,7 +85,6 @@ class Trash:
 
     Args:
         writer, reader: the store's connections.
-        forget: called inside the transaction of a purge with the rows' keys (sessions, messages), before they go.
         unused: called after a purge with hashes of files that the removed rows named.
     """
 
@@ -92,12 +92,10 @@ class Trash:
         self,
         writer: Connection,
         reader: Connection,
-        forget: Callable[[sqlite3.Connection, list[int], list[int]], None],
         unused: Callable[[list[str]], None],
     ) -> None:
         self._writer = writer
         self._reader = reader
-        self._forget = forget
         self._unused = unused
 
     # -- branches ---------------------------------------------------------------------------------------------------
@@ -176,6 +174,22 @@ class Trash:
 
     # -- for ever ---------------------------------------------------------------------------------------------------
 
+    def forget_words(self, ids: Iterable[str], after: int = 0) -> int | None:
+        """Take some of what is to be purged out of the search, so that the purge need not hold the writer for that.
+
+        Args:
+            after: what the call before returned, to go on from there.
+
+        Returns:
+            None if nothing is left to be taken out.
+
+        Raises:
+            SessionError: see ``purge``.
+        """
+        with self._writer.transaction(durable=False) as connection, _overwriting(connection):
+            keys = _message_keys(connection, *_in_trash(connection, list(dict.fromkeys(ids))))
+            return search_index.forget_some(connection, [one for one in keys if one > after])
+
     def purge(self, ids: Iterable[str]) -> int:
         """Remove chats and branches that are in the trash, for ever; returns how many of ``ids`` there were.
 
@@ -187,19 +201,26 @@ class Trash:
             SessionError: one of them is not in the trash, or still being written; then none is removed.
         """
         wanted = list(dict.fromkeys(ids))
-        with self._writer.transaction(durable=True) as connection:
-            usual = ("OFF", "ON", "FAST")[connection.execute("PRAGMA secure_delete").fetchone()[0]]
-            connection.execute("PRAGMA secure_delete = ON")
-            try:
-                sessions, branches = _in_trash(connection, wanted)
-                self._forget(connection, [one.key for one in sessions], _message_keys(connection, sessions, branches))
-                hashes = [one for root in branches for one in _purge_branch(connection, root)]
-                hashes += [one for session in sessions for one in _purge_session(connection, session.id)]
-            finally:
-                connection.execute(f"PRAGMA secure_delete = {usual}")
+        with self._writer.transaction(durable=True) as connection, _overwriting(connection):
+            sessions, branches = _in_trash(connection, wanted)
+            keys = _message_keys(connection, sessions, branches)
+            search_index.forget(connection, [one.key for one in sessions], keys)
+            hashes = [one for root in branches for one in _purge_branch(connection, root)]
+            hashes += [one for session in sessions for one in _purge_session(connection, session.id)]
         self._writer.shorten_log()
         self._unused(hashes)
         return len(wanted)
+
+
+@contextmanager
+def _overwriting(connection: sqlite3.Connection) -> Iterator[None]:
+    """What is removed inside is overwritten with zeros."""
+    usual = ("OFF", "ON", "FAST")[connection.execute("PRAGMA secure_delete").fetchone()[0]]
+    connection.execute("PRAGMA secure_delete = ON")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA secure_delete = {usual}")
 
 
 @dataclass(slots=True)

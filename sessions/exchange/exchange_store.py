@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import turns
+from .. import search_index, turns
 from ..connection import Connection
 from ..rows import GENERATION_COLUMNS, Generation, Session
 from ..titles import UNTITLED
@@ -24,19 +24,8 @@ if TYPE_CHECKING:
 class ExchangeStore:
     """Whole chats in and out of the database."""
 
-    def __init__(
-        self,
-        writer: Connection,
-        reader: Connection,
-        files: FileFolder,
-        index: Callable[[sqlite3.Connection, list[str]], None] | None = None,
-    ) -> None:
-        """
-        Args:
-            index: is told the ids of the new sessions inside the transaction, so that search finds them.
-        """
+    def __init__(self, writer: Connection, reader: Connection, files: FileFolder) -> None:
         self._writer, self._reader, self._files = writer, reader, files
-        self._index = index or (lambda connection, ids: None)
 
     def read_tree(self, session_id: str) -> ChatTree:
         """One chat with everything in it, deleted or not.
@@ -81,7 +70,7 @@ class ExchangeStore:
                 shown = tree.title or UNTITLED
                 report.chats.append(ImportedChat(session_id, shown, len(tree.nodes), seen, repairs))
             report.new_presets = writing.new_presets
-            self._index(connection, [one.id for one in report.chats])
+            search_index.add_sessions(connection, [one.id for one in report.chats])
         return report
 
 
