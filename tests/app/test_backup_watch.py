@@ -21,17 +21,24 @@ def test_a_copy_is_made_when_it_is_due(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(backup_watch, "FIRST_LOOK_S", 0.0)
     monkeypatch.setattr(backup_watch, "LOOK_EVERY_S", 0.01)
 
+    made: list[Path | None] = []
+
+    class Watch(BackupWatch):
+        async def look(self) -> Path | None:
+            made.append(await super().look())
+            return made[-1]
+
     async def story() -> None:
-        task = asyncio.create_task(BackupWatch(path).run())
-        while not list_backups(path):
+        task = asyncio.create_task(Watch(path).run())
+        while len(made) < 4:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
         task.cancel()
         await asyncio.wait({task})
         assert task.cancelled()
 
     asyncio.run(story())
     assert [one.kind for one in list_backups(path)] == ["daily"]
+    assert made[0] is not None and not any(made[1:])
 
 
 def test_what_keeps_a_copy_from_being_made_is_said_once(

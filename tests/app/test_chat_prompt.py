@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sqlite3
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -85,7 +84,7 @@ def test_ctrl_c_stops_a_reply_keeps_it_and_at_the_prompt_only_clears_the_line(fo
         chat.prompt()
         chat.type("never sent", end="")
         chat.expect("never sent")
-        time.sleep(0.5)  # a signal that comes while readline takes in a key is noticed with the next key
+        chat.wait_idle()  # a signal that comes while readline takes in a key is noticed with the next key
         chat.type(CTRL_C, end="")
         chat.expect("(Ctrl+D or /quit leaves")
         chat.prompt()

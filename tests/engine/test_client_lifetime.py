@@ -220,6 +220,7 @@ def test_closing_while_it_starts_leaves_no_process_behind() -> None:
         await client.close()
         await start
         await until(lambda: not psutil.Process().children())
+        assert client.engine_pid is None
 
     asyncio.run(test())
 

@@ -114,7 +114,7 @@ def test_another_process_compiles_into_the_folder_and_ends_with_its_parent(tmp_p
 @pytest.mark.parametrize("name", ["pagedchat.kernels.choose", "pagedchat.engine.runner"])
 def test_triton_and_numba_are_not_needed_to_import(name):
     code = f"import sys; sys.modules['triton'] = None; sys.modules['numba'] = None; import {name}"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
 
 
 def test_an_unknown_device_kind_runs_on_the_reference():

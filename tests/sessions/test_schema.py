@@ -139,9 +139,9 @@ def test_another_programs_database_is_refused_untouched(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused(tmp_path / "file" / "sessions.db")
+    assert refused(tmp_path / "file" / "sessions.db").problem == "unreachable"
     (tmp_path / "sessions.db").mkdir()
-    refused(tmp_path / "sessions.db")
+    assert refused(tmp_path / "sessions.db").problem == "unreachable"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")

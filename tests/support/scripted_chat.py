@@ -14,6 +14,8 @@ import termios
 import time
 from pathlib import Path
 
+import psutil
+
 TESTS = Path(__file__).resolve().parent.parent
 CTRL_C, CTRL_D = "\x03", "\x04"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]")
@@ -78,6 +80,13 @@ class TerminalChat:
         while not (self.screen.endswith("> ") and len(self.screen) > self._seen):
             self._read(deadline, "the prompt")
         self._seen = len(self.screen)
+
+    def wait_idle(self, timeout_s: float = 30.0) -> None:
+        """Wait until its main thread waits for a key."""
+        thread, deadline = psutil.Process(self.process.pid), time.monotonic() + timeout_s
+        while thread.status() != psutil.STATUS_SLEEPING:
+            assert time.monotonic() < deadline, f"busy for {timeout_s} s: {self.screen[-2000:]!r}"
+            time.sleep(0.01)
 
     def wait_end(self, timeout_s: float = 15.0) -> int:
         """Wait for its end; the exit code."""
