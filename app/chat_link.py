@@ -19,14 +19,11 @@ from queue import SimpleQueue
 from typing import Any, Literal, Protocol
 
 from ..engine.errors import PagedChatError
+from .chat_calls import Events, run_call
 from .folders import Folders
 from .instance import InstanceLock
 from .terminal import say
 
-Events = SimpleQueue[dict[str, Any]]
-"""What happens to chats, as the service tells it; ``LOST`` is the last one when there is nothing more to come. A signal
-handler may put something in."""
-LOST = "lost"
 OTHER_START_S = 30.0
 """How long another start may take to come up."""
 CLOSE_S = 4.0
@@ -153,8 +150,6 @@ class ChatsHere:
 
     def call(self, method: str, **arguments: Any) -> Any:
         """See `ChatLink`."""
-        from .chat_calls import run_call
-
         found = self.run(run_call(self.service, self.client, method, arguments))
         if method == "status":
             found["warnings"] += self.warnings_of(self.client.status.info)

@@ -19,8 +19,7 @@ from websockets.sync.client import connect
 
 from .. import __version__
 from ..engine.errors import PagedChatError
-from .chat_calls import GOING_AWAY, LARGEST_FRAME, PATH
-from .chat_link import LOST, Events
+from .chat_calls import GOING_AWAY, LARGEST_FRAME, LOST, PATH, Events
 from .instance import RunningServer, ask_json
 
 CONNECT_S = 10.0
@@ -46,7 +45,7 @@ class ServerChats:
         try:
             self._connection = self._connect(server)
             threading.Thread(target=self._read, name="chats", daemon=True).start()
-            self.status: dict[str, Any] = self.call("hello", version=__version__)["status"]
+            self.call("hello", version=__version__)
         except BaseException:
             self._stack.close()
             raise

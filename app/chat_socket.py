@@ -20,7 +20,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from .. import __version__
-from .chat_calls import GOING_AWAY, LARGEST_FRAME, PATH, answer, status_view
+from .chat_calls import GOING_AWAY, LARGEST_FRAME, PATH, answer
 
 MOST_CALLS = 16
 MOST_EVENTS = 10_000
@@ -95,7 +95,7 @@ class _Terminal:
             self._out.append({"re": frame["id"], "error": sentence})
             await self._end(REFUSED)
             return False
-        self._put({"re": frame["id"], "ok": {"version": __version__, "status": status_view(self._client)}})
+        self._put({"re": frame["id"], "ok": {"version": __version__}})
         return True
 
     async def _listen(self) -> None:

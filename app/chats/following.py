@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...engine.errors import PagedChatError
-from ..chat_link import LOST, ChatLink
+from ..chat_calls import LOST
+from ..chat_link import ChatLink
 from .screen import Screen, stats_line
 from .signals import INTERRUPT, Signals
 

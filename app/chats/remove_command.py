@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def remove(
     chats: Annotated[list[str], typer.Argument(help="Ids, beginnings of ids, or titles.")],
     undo: Annotated[bool, typer.Option("--undo", help="Take them out of the trash.")] = False,
-    forever: Annotated[bool, typer.Option("--forever", help="Delete them; it cannot be undone. Copies made before still hold them.")] = False,
+    forever: Annotated[
+        bool, typer.Option("--forever", help="Delete them; it cannot be undone. Copies made before still hold them.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,

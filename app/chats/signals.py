@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..chat_link import Events
+from ..chat_calls import Events
 
 INTERRUPT = "interrupt"
 """Type of the event that Ctrl+C puts among those of a reply."""
