@@ -44,22 +44,22 @@ class LibraryService:
     async def add_folder(self, name: str) -> View:
         """A new folder."""
         folder_id = await self._core.write(self._store.library.add_folder, clean_title(name, "folder"))
-        return next(one for one in await self._tell_folders() if one["id"] == folder_id)
+        return next(one for one in await self._core.tell_folders() if one["id"] == folder_id)
 
     async def rename_folder(self, folder_id: str, name: str) -> None:
         """Give a folder another name."""
         await self._core.write(self._store.library.rename_folder, folder_id, clean_title(name, "folder"))
-        await self._tell_folders()
+        await self._core.tell_folders()
 
     async def delete_folder(self, folder_id: str) -> None:
         """Take a folder away; its chats stay, and are in no folder until ``undelete_folder``."""
         await self._core.write(self._store.library.delete_folder, folder_id)
-        await self._tell_folders()
+        await self._core.tell_folders()
 
     async def undelete_folder(self, folder_id: str) -> None:
         """Bring a folder back with its chats."""
         await self._core.write(self._store.library.undelete_folder, folder_id)
-        await self._tell_folders()
+        await self._core.tell_folders()
 
     # -- presets ----------------------------------------------------------------------------------------------------
 
@@ -71,18 +71,18 @@ class LibraryService:
         """Make a preset, or change those parts of the one with ``preset["id"]`` that are named."""
         changes = {name: value for name, value in preset.items() if name != "id"}
         saved = await self._core.write(self._store.presets.save, preset.get("id"), changes, version)
-        await self._tell_presets()
+        await self._core.tell_presets()
         return preset_view(saved)
 
     async def delete_preset(self, preset_id: str) -> None:
         """Take a preset away; chats that began with it do not change."""
         await self._core.write(self._store.presets.set_deleted, preset_id, True)
-        await self._tell_presets()
+        await self._core.tell_presets()
 
     async def undelete_preset(self, preset_id: str) -> None:
         """Bring a preset back."""
         await self._core.write(self._store.presets.set_deleted, preset_id, False)
-        await self._tell_presets()
+        await self._core.tell_presets()
 
     # -- drafts -----------------------------------------------------------------------------------------------------
 
@@ -175,14 +175,6 @@ class LibraryService:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _tell_folders(self) -> list[View]:
-        folders = await self.folders()
-        self._core.tell({"type": "folders", "folders": folders})
-        return folders
-
     def _tell_attachments(self, found: Attachment) -> View:
         self._core.tell({"type": "attachments", "session_id": found.session_id})
         return asdict(found)
-
-    async def _tell_presets(self) -> None:
-        self._core.tell({"type": "presets", "presets": await self.presets()})

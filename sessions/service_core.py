@@ -23,7 +23,7 @@ from .events import Followers
 from .reply_job import ReplyJob
 from .rows import Message, PromptPath, Session
 from .store import SessionStore
-from .views import View, message_view, session_view
+from .views import View, message_view, preset_view, session_view
 
 _STOP_WAIT_S = 2.0
 _CLOSING = "pagedchat is closing; start it again to go on."
@@ -200,6 +200,17 @@ class ServiceCore:
         view = asdict(draft)
         self.tell({"type": "draft", "draft": view})
         return view
+
+    async def tell_folders(self) -> list[View]:
+        """Tell which folders there are now."""
+        folders = [asdict(one) for one in await self.read(self.store.library.folders)]
+        self.tell({"type": "folders", "folders": folders})
+        return folders
+
+    async def tell_presets(self) -> None:
+        """Tell which presets there are now."""
+        presets = [preset_view(one) for one in await self.read(self.store.presets.presets)]
+        self.tell({"type": "presets", "presets": presets})
 
     async def retell_session(self, session_id: str) -> None:
         """Tell a session as it is now, if it is still there."""

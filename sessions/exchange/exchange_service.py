@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING
-
-from ..views import View, preset_view
 
 if TYPE_CHECKING:
     from ..service_core import ServiceCore
+    from ..views import View
     from .formats import Exported
     from .report import Report
 
@@ -58,11 +56,9 @@ async def import_chats(core: ServiceCore, name: str, data: bytes, skip_seen: boo
 
 async def _tell(core: ServiceCore, report: Report) -> None:
     if report.folders:
-        folders = await core.read(core.store.library.folders)
-        core.tell({"type": "folders", "folders": [asdict(one) for one in folders]})
+        await core.tell_folders()
     if report.new_presets:
-        presets = await core.read(core.store.presets.presets)
-        core.tell({"type": "presets", "presets": [preset_view(one) for one in presets]})
+        await core.tell_presets()
     ids = [one.id for one in report.chats]
     for start in range(0, len(ids), _TOLD_AT_ONCE):
         for session in await core.read(core.store.exchange.sessions, ids[start : start + _TOLD_AT_ONCE]):
