@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .errors import RequestError
 from .generate_request import PIN_WORK
@@ -12,33 +11,17 @@ from .sampling_params import SamplingParams
 from .types import BACKGROUND_PRIORITY, RequestOutput
 
 
-class CacheCare(EngineInspection, ABC):
+class CacheCare(EngineInspection):
     """The part of `Engine` that keeps and forgets cached content on request."""
+
+    add_request: Callable[..., None]
+    cancel: Callable[[str], bool]
+    _check_prompt: Callable[[list[int], int], None]
 
     def __init__(self) -> None:
         super().__init__()
         self._pinning: dict[str, str] = {}
         self._forgetting: set[str] = set()
-
-    @abstractmethod
-    def add_request(
-        self,
-        request_id: str,
-        prompt_token_ids: Sequence[int],
-        params: SamplingParams,
-        labels: dict[str, str] | None = None,
-        salt: str = "",
-        priority: int = 0,
-    ) -> None:
-        """See `Engine`."""
-
-    @abstractmethod
-    def cancel(self, request_id: str) -> bool:
-        """See `Engine`."""
-
-    @abstractmethod
-    def _check_prompt(self, prompt: list[int], num_samples: int) -> None:
-        """See `Engine`."""
 
     # -- pins ---------------------------------------------------------------------------------------------------
 
