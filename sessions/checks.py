@@ -6,7 +6,7 @@ from typing import Any
 
 from ..engine.sampling_params import SamplingParams
 from .errors import SessionError
-from .views import PARAM_NAMES
+from .sampling import PARAM_NAMES
 
 UNSET: Any = object()
 """Says "leave this as it is" where None has a meaning of its own."""

@@ -7,8 +7,8 @@ from typing import Any
 from .checks import clean_text
 from .prompt_room import check_room
 from .prompts import prompt_messages, sent_messages
+from .sampling import effective_params
 from .service_core import ServiceCore
-from .views import effective_params
 
 
 class PromptService:

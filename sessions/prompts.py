@@ -13,7 +13,7 @@ from .errors import SessionError
 from .fingerprints import engine_facts
 from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
-from .views import effective_params
+from .sampling import effective_params
 
 _SEED_BITS = 48
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .rows import Generation, Message, Session
+from .sampling import effective_params
 from .search import Found
 from .titles import UNTITLED
 from .trash import DeletedBranch
@@ -14,26 +15,6 @@ if TYPE_CHECKING:
     from .presets import Preset
 
 View = dict[str, Any]
-
-PARAM_NAMES = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "dry_multiplier",
-    "dry_base",
-    "dry_allowed_length",
-    "max_tokens",
-    "min_tokens",
-    "seed",
-    "stop",
-)
-FALLBACK_SAMPLING: dict[str, Any] = {"temperature": 0.2, "top_p": 0.9}
-REPLY_LIMIT = 1024
-"""Tokens of a reply before it waits for Continue."""
 
 _GENERATION_SHOWN = (
     "model",
@@ -56,12 +37,6 @@ _GENERATION_SHOWN = (
     "left_out",
     "left_out_tokens",
 )
-
-
-def effective_params(overrides: dict[str, Any], model_defaults: dict[str, Any]) -> dict[str, Any]:
-    """Sampling of a session: its own choices over the model's defaults (or ours where the model names none)."""
-    known = {name: value for name, value in model_defaults.items() if name in PARAM_NAMES and value is not None}
-    return {"max_tokens": REPLY_LIMIT, **(known or FALLBACK_SAMPLING), **overrides}
 
 
 def session_view(session: Session, model_defaults: dict[str, Any], *, running: bool, temporary: bool = False) -> View:
