@@ -22,13 +22,6 @@ from pagedchat.sessions.versions import MIGRATION_NAMES
 from support.stored_chats import add_chats, copied, texts
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("source") / "sessions.db"
-    add_chats(path, 3, 10)
-    return path
-
-
 @pytest.fixture
 def path(source: Path, tmp_path: Path) -> Path:
     return copied(source, tmp_path / "zkouška ?#%41 模型" / "sessions.db")

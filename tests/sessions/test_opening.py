@@ -18,16 +18,9 @@ from pagedchat.sessions.errors import StoreError
 from pagedchat.sessions.pages import Header, committed_pages, log_of, newest_header
 from pagedchat.sessions.store import SessionStore
 from pagedchat.sessions.versions import MIGRATION_NAMES
-from support.stored_chats import add_chats, copied, overwrite, pages_of, texts
+from support.stored_chats import copied, overwrite, pages_of, texts
 
 NEWER = len(MIGRATION_NAMES) + 1
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("source") / "sessions.db"
-    add_chats(path, 3, 10)
-    return path
 
 
 @pytest.fixture

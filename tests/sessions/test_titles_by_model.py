@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,18 @@ async def title_of(room: ChatRoom, session: str) -> str:
     return (await room.service.open(session))["session"]["title"]
 
 
+@asynccontextmanager
+async def held_title(path: Path) -> AsyncIterator[tuple[ChatRoom, str, asyncio.Event]]:
+    """A room whose first chat waits for its title until the event is set."""
+    engine = TitleClient()
+    engine.title_gate = asyncio.Event()
+    async with room_with(path, engine) as room:
+        session = await room.new()
+        await room.ask(session, QUESTION)
+        await room.until(lambda: engine._live)
+        yield room, session, engine.title_gate
+
+
 async def settled(room: ChatRoom) -> None:
     """No title is being written any more."""
     await room.until(lambda: not room.service._titles._tasks)
@@ -96,16 +110,11 @@ def test_b14_a_chat_that_just_fits_the_pool_is_found_whole_by_the_next_message(t
 
 def test_b14_the_next_message_does_not_wait_for_a_title_and_a_later_reply_brings_one(tmp_path):
     async def story():
-        engine = TitleClient()
-        engine.title_gate = asyncio.Event()
-        async with room_with(tmp_path, engine) as room:
-            session = await room.new()
-            reply = await room.ask(session, QUESTION)
-            await room.until(lambda: engine._live)
-            second = await room.ask(session, "And dogs?", reply["id"])
+        async with held_title(tmp_path) as (room, session, gate):
+            second = await room.ask(session, "And dogs?", (await room.shown(session))[-1]["id"])
             assert second["status"] == "done" and await title_of(room, session) == QUESTION
-            await room.until(lambda: len(engine.titles()) == 2)
-            engine.title_gate.set()
+            await room.until(lambda: len(room.engine.titles()) == 2)
+            gate.set()
             await settled(room)
             assert await title_of(room, session) == "Cats and more"
 
@@ -116,14 +125,9 @@ def test_b14_a_title_that_hangs_is_cut_after_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(title_job, "LIMIT_S", 0.05)
 
     async def story():
-        engine = TitleClient()
-        engine.title_gate = asyncio.Event()
-        async with room_with(tmp_path, engine) as room:
-            session = await room.new()
-            await room.ask(session, QUESTION)
-            await room.until(lambda: engine.titles())
+        async with held_title(tmp_path) as (room, session, _):
             await settled(room)
-            await room.until(lambda: not engine._live)
+            await room.until(lambda: not room.engine._live)
             assert await title_of(room, session) == QUESTION
 
     play(story())
@@ -156,15 +160,10 @@ def test_b14_no_thought_is_ever_a_title(tmp_path, answer, title):
 
 def test_a_persons_name_wins_and_is_not_refused_as_stale(tmp_path):
     async def story():
-        engine = TitleClient()
-        engine.title_gate = asyncio.Event()
-        async with room_with(tmp_path, engine) as room:
-            session = await room.new()
-            await room.ask(session, QUESTION)
-            await room.until(lambda: engine._live)
+        async with held_title(tmp_path) as (room, session, gate):
             version = room.store.session(session).version
             await room.service.rename(session, "Mine", version=version)
-            engine.title_gate.set()
+            gate.set()
             await settled(room)
             assert await title_of(room, session) == "Mine" and room.store.session(session).title_by == "user"
             other = await room.new()
@@ -178,15 +177,10 @@ def test_a_persons_name_wins_and_is_not_refused_as_stale(tmp_path):
 
 def test_a_deleted_chat_gets_no_title_and_nothing_of_the_job_is_left(tmp_path):
     async def story():
-        engine = TitleClient()
-        engine.title_gate = asyncio.Event()
-        async with room_with(tmp_path, engine) as room:
-            session = await room.new()
-            await room.ask(session, QUESTION)
-            await room.until(lambda: engine._live)
+        async with held_title(tmp_path) as (room, session, _):
             await room.service.delete(session)
-            await room.until(lambda: not engine._live)
-            snapshot = await engine.snapshot()
+            await room.until(lambda: not room.engine._live)
+            snapshot = await room.engine.snapshot()
             assert snapshot["active"] == 0
 
     play(story())
@@ -200,6 +194,8 @@ def test_words_are_the_default_and_a_reply_that_failed_asks_for_no_title(tmp_pat
         async with room_with(tmp_path) as room:
             reply = (await room.service.send(await room.new(), None, QUESTION))["reply"]
             await room.service.stop(reply["id"])
+            await room.end_of(reply["id"])
+            await settled(room)
             assert not room.engine.titles()
 
     play(story())
