@@ -20,6 +20,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from .. import __version__
+from ..ui.sockets import Frame, next_frame, take_calls, until_one_ends
 from .chat_calls import GOING_AWAY, LARGEST_FRAME, PATH, answer
 
 MOST_CALLS = 16
@@ -56,8 +57,6 @@ class _Terminal:
         self._client = client
         self._out: deque[dict[str, Any]] = deque()
         self._wake = asyncio.Event()
-        self._places = asyncio.Semaphore(MOST_CALLS)
-        self._running: set[asyncio.Task[None]] = set()
         self._unsubscribe: Any = None
         self._full = asyncio.Event()
 
@@ -66,23 +65,16 @@ class _Terminal:
         shutting_down: asyncio.Event = self._socket.app.state.shutting_down
         if not await self._greet():
             return
-        work = [
-            asyncio.create_task(one) for one in (self._pump(), self._listen(), shutting_down.wait(), self._full.wait())
-        ]
+        calls = take_calls(self._socket, LARGEST_FRAME, MOST_CALLS, self._run)
         try:
-            await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            await until_one_ends(self._pump(), calls, shutting_down.wait(), self._full.wait())
         finally:
             self._follow(False)
-            for task in work:
-                task.cancel()
-            for ended in await asyncio.gather(*work, return_exceptions=True):
-                if isinstance(ended, Exception) and not isinstance(ended, WebSocketDisconnect | RuntimeError):
-                    raise ended
             await self._end(GOING_AWAY)
 
     async def _greet(self) -> bool:
         """The first frame: whether terminal and server are of one version."""
-        frame = await self._receive()
+        frame = await next_frame(self._socket, LARGEST_FRAME)
         if frame is None or frame.get("call") != "hello":
             await self._end(REFUSED)
             return False
@@ -98,37 +90,12 @@ class _Terminal:
         self._put({"re": frame["id"], "ok": {"version": __version__}})
         return True
 
-    async def _listen(self) -> None:
-        """Take calls; they run side by side, so that Stop never waits for anything."""
-        while (frame := await self._receive()) is not None:
-            if frame.get("call") == "follow":
-                self._follow(bool(_arguments(frame).get("on")))
-                self._put({"re": frame["id"], "ok": None})
-                continue
-            await self._places.acquire()
-            task = asyncio.create_task(self._run(frame))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-
-    async def _run(self, frame: dict[str, Any]) -> None:
-        try:
+    async def _run(self, frame: Frame) -> None:
+        if frame.get("call") == "follow":
+            self._follow(bool(_arguments(frame).get("on")))
+            self._put({"re": frame["id"], "ok": None})
+        else:
             self._put(await answer(self._service, self._client, frame))
-        finally:
-            self._places.release()
-
-    async def _receive(self) -> dict[str, Any] | None:
-        """The next frame; None when there is none any more, or what came is none of ours."""
-        message = await self._socket.receive()
-        if message["type"] != "websocket.receive":
-            return None
-        data = message.get("text") or message.get("bytes") or b""
-        if len(data) > LARGEST_FRAME:
-            return None
-        try:
-            frame = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return None
-        return frame if isinstance(frame, dict) and isinstance(frame.get("id"), int) else None
 
     # -- what goes out ----------------------------------------------------------------------------------------------
 
