@@ -228,9 +228,9 @@ class ChatService:
         text = clean_text(text, needed=True)
         return await self.core.whole(self._edit(message_id, text))
 
-    async def select(self, message_id: str) -> None:
-        """Show the branch through a message, down to the leaf that was used last."""
-        session_id, head_id = await self.core.write(self.store.select, message_id)
+    async def select(self, message_id: str, session_id: str | None = None) -> None:
+        """Show the branch through a message, down to the leaf that was used last; ``session_id``: if it is in there."""
+        session_id, head_id = await self.core.write(self.store.select, message_id, session_id)
         self.core.tell_head(session_id, head_id)
 
     async def stop(self, message_id: str) -> None:

@@ -163,14 +163,16 @@ class TreeStore:
             reply = turns.message(connection, reply_id) if reply_id else None
             return turns.session(connection, edited.session_id), edited, reply, emptied
 
-    def select(self, message_id: str) -> tuple[str, str]:
+    def select(self, message_id: str, session_id: str | None = None) -> tuple[str, str]:
         """Show the branch through a message, down to its last-used leaf: (session id, head id).
 
         Raises:
-            SessionError: there is no such message, or it is hidden.
+            SessionError: there is no such message (in ``session_id``, if that is named), or it is hidden.
         """
         with self._writer.transaction(durable=True) as connection:
             target = turns.kept_message(connection, message_id)
+            if session_id not in (None, target.session_id):
+                raise SessionError("This message is not in this chat.")
             if target.hidden:
                 raise SessionError("This reply ended without any text, so there is nothing to show.")
             leaf = tree.last_leaf(connection, target)

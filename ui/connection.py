@@ -162,7 +162,7 @@ class Connection:
         opened = await self.hub.service.open(session_id, begin)
         if message_id is None or any(one["id"] == message_id for one in opened["messages"]):
             return opened
-        await self.hub.service.select(message_id)
+        await self.hub.service.select(message_id, session_id)
         return await self.hub.service.open(session_id, begin)
 
     def leave_session(self) -> None:

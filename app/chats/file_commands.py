@@ -135,10 +135,15 @@ def write_file(target: Path, data: bytes, force: bool) -> None:
 
 
 def _read(file: Path) -> bytes:
+    """A file's content, or so much that it is refused as too large: a pipe or a device may have no end."""
+    from ...sessions.exchange.parsing import MOST_BYTES
     from ..folders import reason_of
 
     try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        if str(file) == "-":
+            return sys.stdin.buffer.read(MOST_BYTES + 1)
+        with file.open("rb") as opened:
+            return opened.read(MOST_BYTES + 1)
     except OSError as error:
         raise PagedChatError(f"{file} cannot be read ({reason_of(error)}).") from error
 

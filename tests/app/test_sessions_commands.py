@@ -16,6 +16,7 @@ from pagedchat.app.chats import printing
 from pagedchat.app.chats.printing import short_ids
 from pagedchat.app.commands import cli
 from pagedchat.app.instance import InstanceLock
+from pagedchat.sessions.exchange import parsing
 from pagedchat.sessions.rows import Generation
 from pagedchat.sessions.store import SessionStore
 from support.command import pagedchat
@@ -142,6 +143,14 @@ def test_what_is_no_export_is_reported_and_the_other_files_are_imported(sessions
     assert len(ids(sessions)) == 3
     missing = sessions("import", str(tmp_path / "none.json"))
     assert missing.returncode == 1 and "none.json cannot be read" in missing.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no file without an end")
+def test_a_file_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr(parsing, "MOST_BYTES", 1 << 20)
+    done = CliRunner().invoke(cli, ["sessions", "import", "--dry-run", "/dev/zero"])
+    assert done.exit_code == 1
+    assert "larger than 1 MiB" in done.stdout
 
 
 def test_a_copy_is_taken_listed_and_brought_back_and_what_it_replaced_is_kept(sessions, tmp_path):

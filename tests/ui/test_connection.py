@@ -337,3 +337,18 @@ def test_a_draft_goes_to_pages_that_show_its_chat_and_presets_to_all(tmp_path: P
             assert [one["draft"]["text"] for one in page.frames if one.get("ev") == "draft"] == texts
 
     with_room(tmp_path, FakeEngineClient(), story)
+
+
+def test_a_chat_opened_at_another_chats_message_changes_neither(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        sent = await room.service.send(None, None, "one")
+        session, other = sent["user"]["session_id"], await room.new()
+        await room.end_of(sent["reply"]["id"])
+        again = await room.service.regenerate(sent["reply"]["id"])
+        await room.end_of(again["id"])
+        with pytest.raises(RequestError, match="not in this chat"):
+            await page.call("open", session=other, message=sent["reply"]["id"])
+        assert (await room.service.open(session))["session"]["head_id"] == again["id"]
+
+    with_room(tmp_path, FakeEngineClient([TEXT, TEXT]), story)
