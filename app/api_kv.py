@@ -21,11 +21,10 @@ from .streaming import StreamingAnswer
 LONGEST_PIN_NAME = 100
 
 BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
+Salt = Callable[[str], str]
 
 
-def kv_router(
-    client: EngineClient, branch_tokens: BranchTokens, salt: Callable[[str], str] = lambda session: ""
-) -> APIRouter:
+def kv_router(client: EngineClient, branch_tokens: BranchTokens, salt: Salt = lambda session: "") -> APIRouter:
     """The routes under ``/api/kv``.
 
     Args:

@@ -86,9 +86,7 @@ def serve(
     kv_cache_memory: Annotated[
         int | None, typer.Option(parser=_size, metavar="SIZE", help="KV memory, for example 512MiB or 2GiB.")
     ] = None,
-    gpu_memory_utilization: Annotated[
-        float | None, typer.Option(help="Share of the device's memory to use, under 1.")
-    ] = None,
+    gpu_memory_utilization: Annotated[float | None, typer.Option(help="Share of the device's memory, under 1.")] = None,
     max_num_seqs: Annotated[int | None, typer.Option(help="Requests that run at once.  [default: 32]")] = None,
     max_num_batched_tokens: Annotated[int | None, typer.Option(help="Tokens per step.  [default: 512]")] = None,
     threads: Annotated[
@@ -113,10 +111,7 @@ def serve(
         float | None,
         typer.Option(help="Seconds without progress until the engine starts anew; 0: never.  [default: 60]"),
     ] = None,
-    titles: Annotated[
-        str | None,
-        typer.Option(help="Who names a chat: words (its first ones) or model (afterwards).  [default: words]"),
-    ] = None,
+    titles: Annotated[str | None, typer.Option(help="What names a chat: words or model.  [default: words]")] = None,
 ) -> None:
     """Serve the page and the API on this computer (the default command)."""
     flags = dict(locals())

@@ -87,7 +87,8 @@ export class Search {
 
   #chat(hit) {
     const known = this.act.row(hit.session_id);
-    return known ?? { key: `chat ${hit.session_id}`, height: ROW, stamp: hit.title, chat: true, make: () => this.#link(hit, "div.hit.title-hit", h("b", {}, ...marked(hit.snippet || hit.title))) };
+    return known ?? { key: `chat ${hit.session_id}`, height: ROW, stamp: hit.title, chat: true,
+      make: () => this.#link(hit, "div.hit.title-hit", h("b", {}, ...marked(hit.snippet || hit.title))) };
   }
 
   #message(hit) {
