@@ -43,6 +43,7 @@ class Parsed:
         lines: numbers of the lines, from 1, where the values are lines.
         broken: numbers of lines that are no JSON.
         notes: sentences about the file.
+        broken_off: whether the values are those of a list that breaks off.
         head: the fields before a list of ours that breaks off.
     """
 
@@ -50,6 +51,7 @@ class Parsed:
     lines: list[int] = field(default_factory=list)
     broken: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    broken_off: bool = False
     head: dict[str, Any] = field(default_factory=dict)
 
 
@@ -178,7 +180,7 @@ def _broken_off(text: str) -> Parsed | None:
     place, head = _list_start(text)
     if place is None:
         return None
-    found = Parsed(head=head)
+    found = Parsed(broken_off=True, head=head)
     found.values, place = _elements(text, place)
     damaged_at = place
     while head and not text.startswith("]", place):

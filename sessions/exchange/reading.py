@@ -148,7 +148,7 @@ def _entries(parsed: Parsed) -> tuple[list[tuple[str, dict[str, Any]]], dict[str
         return [(f"line {number}", one) for number, one in zip(parsed.lines, values, strict=True)], {}
     if len(values) == 1 and isinstance(values[0], dict):
         return _of_object(values[0])
-    only = values[0] if len(values) == 1 and isinstance(values[0], list) and not parsed.notes else values
+    only = values[0] if len(values) == 1 and isinstance(values[0], list) and not parsed.broken_off else values
     dicts = [one for one in only if isinstance(one, dict)]
     if dicts and all(llama_cpp.is_table(one) for one in dicts):
         return _numbered("chat", llama_cpp.from_tables(dicts)), {}

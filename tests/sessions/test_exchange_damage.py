@@ -242,3 +242,11 @@ def test_fifty_megabytes_come_in(store: SessionStore) -> None:
     report = store.exchange.write_trees(read_file("big.json", data))
     assert report.chats[0].messages == 50
     assert len(store.shown_branch(report.chats[0].id)[1]) == 50
+
+
+def test_a_list_of_chats_with_bytes_that_are_no_text_is_read_all_the_same():
+    message = {"author": {"role": "user"}, "content": {"parts": ["Grüße aus Köln"]}}
+    chats = [{"title": "Käse", "mapping": {"a": {"id": "a", "parent": None, "children": [], "message": message}}}]
+    reading = read_file("x.json", json.dumps(chats, ensure_ascii=False).encode("latin-1"))
+    assert [tree.title for tree, _ in reading.trees] == ["K\ufffdse"]
+    assert "replacement character" in reading.report.notes[0]
