@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -44,10 +45,15 @@ def explained(path: Path) -> Iterator[None]:
 
 def damaged(path: Path, detail: str) -> StoreError:
     """The error for a file whose content is not a sound database. Backups are named if there are any."""
-    salvage = "`pagedchat sessions restore --salvage` brings back what can be read of it"
+    salvage = f"{restore_command(path, '--salvage')} brings back what can be read of it"
     if _has_backup(backup_folder(path)):
-        salvage = f"`pagedchat sessions restore` lists the copies in {backup_folder(path)}, and {salvage}"
+        salvage = f"{restore_command(path)} lists the copies in {backup_folder(path)}, and {salvage}"
     return StoreError(f"The chat database {path} is damaged ({detail}); nothing was changed: {salvage}.", "damaged")
+
+
+def restore_command(path: Path, *words: str) -> str:
+    """The command, between backticks, that restores the database ``path``, whichever folder is the usual one."""
+    return f"`{shlex.join(['pagedchat', 'sessions', 'restore', *words, '--data-dir', str(path.parent)])}`"
 
 
 def backup_folder(path: Path) -> Path:

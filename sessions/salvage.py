@@ -192,7 +192,7 @@ def _add_raw_rows(work: Path, fresh: sqlite3.Connection, report: SalvageReport) 
             cut += one.table == "messages" and not one.whole
     if added:
         report.notes.append(
-            f"{_count(added, 'message')} were found only by looking through all pages; "
+            f"{_count(added, 'message')} {'was' if added == 1 else 'were'} found only by looking through all pages; "
             "among them may be older states, or messages that were deleted."
         )
     if cut:

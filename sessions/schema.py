@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from .backups import back_up, copies, described, look_into, rotate
-from .errors import StoreError, backup_folder, damaged, explained
+from .errors import StoreError, backup_folder, damaged, explained, restore_command
 from .pages import Header, log_of, newest_header, real, size_of
 from .replacing import finish_replacing
 from .versions import MIGRATION_NAMES, MIGRATION_SET
@@ -125,7 +125,7 @@ def _copies_held(path: Path) -> str | None:
     if not found:
         return None
     count = "1 copy" if len(found) == 1 else f"{len(found)} copies"
-    return f"{backup_folder(path)} holds {count} of it with chats: `pagedchat sessions restore` lists them."
+    return f"{backup_folder(path)} holds {count} of it with chats: {restore_command(path)} lists them."
 
 
 def upgrade_notice(path: Path) -> str | None:

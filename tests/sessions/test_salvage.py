@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -181,8 +182,10 @@ def test_a_file_without_any_chat_is_left_and_said(tmp_path: Path) -> None:
 
 def test_the_sentence_of_a_damaged_file_names_a_command_that_brings_it_back(damaged: Path, whole: Path) -> None:
     overwrite(damaged, pages_of(damaged, "messages")[:1])
-    with pytest.raises(StoreError, match="pagedchat sessions restore --salvage"):
+    with pytest.raises(StoreError) as refused:
         SessionStore(damaged)
+    hint = str(refused.value).split("`")[1]
+    assert shlex.split(hint) == ["pagedchat", "sessions", "restore", "--salvage", "--data-dir", str(damaged.parent)]
     content = damaged.read_bytes()
     report, aside = restore_salvaged(damaged)
     assert aside is not None and aside.read_bytes() == content
@@ -191,4 +194,17 @@ def test_the_sentence_of_a_damaged_file_names_a_command_that_brings_it_back(dama
     assert texts(damaged) == texts(whole)
     with pytest.raises(StoreError, match="damaged"):
         restore(damaged, aside)
+    assert texts(damaged) == texts(whole)
+
+
+def test_a_sound_database_is_not_salvaged_but_one_whose_search_index_is_damaged_is(damaged: Path, whole: Path) -> None:
+    content = damaged.read_bytes()
+    with pytest.raises(StoreError, match="is not damaged; there is nothing to salvage"):
+        restore_salvaged(damaged)
+    assert [one.name for one in damaged.parent.iterdir()] == [damaged.name] and damaged.read_bytes() == content
+    with closing(sqlite3.connect(damaged)) as connection:
+        connection.execute("UPDATE message_words_config SET v = 99 WHERE k = 'version'")
+        connection.commit()
+    report, aside = restore_salvaged(damaged)
+    assert aside is not None and (report.chats, report.lost_messages) == (CHATS, 0)
     assert texts(damaged) == texts(whole)
