@@ -231,6 +231,18 @@ def test_a_request_that_keeps_nothing_uses_what_is_cached_and_leaves_it_as_it_wa
     assert engine.probe(prompt_of(30, 5))["reason"] == "not_computed"
 
 
+def test_what_a_request_that_keeps_nothing_looks_at_is_given_up_when_it_has_ended():
+    engine = make_engine()
+    sent = say(engine, "a", prompt_of(21, 2))
+    params = SamplingParams(temperature=0, max_tokens=9)
+    engine.add_request("aside", [*sent[:-1], 1, 2, 3], params, labels={"session": "a"}, keep=False)
+    engine.step()
+    free, done = engine.snapshot()["free"], engine.forget("a")
+    assert engine.snapshot()["free"] == free + done["blocks"]
+    drain(engine)
+    assert engine.snapshot()["free"] == engine.snapshot()["num_blocks"] and not engine._forgetting
+
+
 def test_nobody_waits_for_what_a_request_computes_that_keeps_nothing():
     engine = make_engine(max_num_batched_tokens=8, max_num_seqs=4)
     engine.add_request("aside", prompt_of(60, 2), SamplingParams(temperature=0, max_tokens=2), priority=10, keep=False)
