@@ -23,6 +23,12 @@ class LibraryService:
         self._core = core
         self._store = core.store
 
+    async def begin_unused(self, besides: Iterable[str] = ()) -> View | None:
+        """A chat that was never used, as if it were new, but none of ``besides``; None if there is none."""
+        model = self._core.engine.status.info.get("model")
+        found = await self._core.write(self._store.begin_unused_session, model, set(besides))
+        return self._core.tell_session(found) if found is not None else None
+
     async def pin(self, session_id: str, on: bool, version: int | None = None) -> View:
         """Keep a chat at the top of the list, or no longer."""
         return await self._core.change(session_id, version, pinned=int(on))

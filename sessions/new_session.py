@@ -1,15 +1,41 @@
-"""The first rows of a chat: its settings, and the example messages of the preset that it begins with."""
+"""The first rows of a chat: its settings, and the example messages of the preset that it begins with.
+
+A chat that was never used is as good as a new one.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Collection
 from typing import Any
 
 from . import turns
 from .ids import new_id, now
 from .library import check_folder
 from .presets import Preset, preset
+
+_UNUSED = """
+SELECT id FROM sessions s WHERE deleted_at IS NULL AND head_id IS NULL AND title IS NULL AND system_prompt IS NULL
+AND params = '{}' AND pinned = 0 AND archived = 0 AND folder_id IS NULL AND preset_id IS NULL AND source IS NULL
+AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)
+AND NOT EXISTS (SELECT 1 FROM attachments WHERE session_id = s.id)
+AND NOT EXISTS (SELECT 1 FROM drafts WHERE session_id = s.id AND text != '')
+ORDER BY updated_at DESC
+"""
+
+
+def begin_unused(connection: sqlite3.Connection, model: str | None, besides: Collection[str]) -> str | None:
+    """Id of a chat with nothing in it and no choice made for it, which begins now; None if there is none.
+
+    Args:
+        besides: ids of chats that are in use somewhere.
+    """
+    found = next((row[0] for row in connection.execute(_UNUSED).fetchall() if row[0] not in besides), None)
+    if found is not None:
+        change = "UPDATE sessions SET model = ?, created_at = ?, updated_at = ?, version = version + 1 WHERE id = ?"
+        connection.execute(change, [model, now(), now(), found])
+    return found
 
 
 def create(

@@ -7,6 +7,7 @@ Two connections: one writes, behind a lock, with ``BEGIN IMMEDIATE``; one reads,
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,12 @@ class SessionStore(TreeStore):
         with self._writer.transaction(durable=True) as connection:
             session_id = new_session.create(connection, system_prompt, params, model, preset_id, folder_id, begins_with)
             return turns.session(connection, session_id)
+
+    def begin_unused_session(self, model: str | None, besides: Collection[str]) -> Session | None:
+        """See ``new_session.begin_unused``."""
+        with self._writer.transaction(durable=False) as connection:
+            found = new_session.begin_unused(connection, model, besides)
+            return turns.session(connection, found) if found is not None else None
 
     def sessions(self) -> list[Session]:
         """Sessions that are not deleted: pinned ones first, then the latest."""

@@ -86,7 +86,12 @@ async def older(connection: Connection, frame: View) -> None:
 
 @call
 async def create(connection: Connection, frame: View) -> View:
+    """A new chat. Where nothing is chosen for it, one that was made before and never used will do."""
     service = connection.hub.service
+    if not any(frame.get(name) for name in ("params", "preset", "folder", "temporary", "system_prompt")):
+        unused = await service.library.begin_unused(connection.hub.shown_elsewhere(connection))
+        if unused is not None:
+            return connection.hub.with_hue(unused)
     session = await service.create_session(
         frame.get("system_prompt"),
         frame.get("params"),

@@ -118,6 +118,10 @@ class Hub:
             self.hue(one["id"])
         return [list_item(self.with_hue(one)) for one in sessions]
 
+    def shown_elsewhere(self, connection: Page) -> set[str]:
+        """Ids of the chats that other pages show."""
+        return {one.session_id for one in self._connections if one is not connection and one.session_id is not None}
+
     def with_hue(self, session: View) -> View:
         """A session's view with its ``hue``."""
         return {**session, "hue": self.hue(session["id"])}

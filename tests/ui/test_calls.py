@@ -88,3 +88,31 @@ def test_a_page_is_told_why_its_chat_is_not_in_the_list(tmp_path: Path) -> None:
                 assert said["notice"] is None
 
     asyncio.run(story())
+
+
+def test_a_new_chat_is_one_that_was_never_used_unless_something_is_chosen_for_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "sessions.db") as room:
+            hub = Hub(room.service, room.engine)
+            page, other = (Connection(hub, lambda data: asyncio.sleep(0)) for _ in range(2))
+            for one in (page, other):
+                hub.join(one)
+
+            async def create(connection: Connection = page, **fields: Any) -> str:
+                return (await calls.answer(connection, {"id": 1, "op": "create", **fields}))["ok"]["id"]
+
+            first = await create()
+            assert await create() == first and len(await hub.sessions()) == 1
+            await room.service.library.save_draft(first, "half a thought")
+            second = await create()
+            assert second != first
+            await page.open(second)
+            third = await create(other)
+            assert third not in (first, second)
+            await room.service.update_settings(third, params={"temperature": 0.1})
+            fourth = await create(other)
+            await room.ask(fourth, "hi")
+            assert len({first, second, third, fourth, await create(other), await create(other, temporary=True)}) == 6
+            assert await create(params={"seed": 1}) not in (await create(other), second)
+
+    asyncio.run(story())
