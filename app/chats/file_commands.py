@@ -32,7 +32,9 @@ def export(
 
     if bool(chats) == everything:
         raise PagedChatError("Name the chats to export, or give --all for all of them.")
-    made = written(trees_of(load_settings({"data_dir": data_dir})[1].database, chats), format_name, branches=not shown)
+    database = load_settings({"data_dir": data_dir})[1].database
+    shelf = shelf_of(database) if everything else None
+    made = written(trees_of(database, chats), format_name, branches=not shown, shelf=shelf)
     if output is None:
         if as_json:
             raise PagedChatError("--json tells of the file that -o names; without -o the file itself is printed.")
@@ -110,6 +112,16 @@ def trees_of(database: Path, chats: list[str] | None) -> list[Any]:
                 ids = [one.session.id for one in listed]
         store = ExchangeStore(reader, reader, FileFolder(database.parent / "attachments"))
         return [store.read_tree(one) for one in dict.fromkeys(ids)]
+
+
+def shelf_of(database: Path) -> Any:
+    """All presets and folders, as files have them."""
+    from ...sessions.exchange.exchange_store import ExchangeStore
+    from ...sessions.exchange.files import FileFolder
+    from ...sessions.reading import open_reader
+
+    with open_reader(database) as reader:
+        return ExchangeStore(reader, reader, FileFolder(database.parent / "attachments")).shelf()
 
 
 def write_file(target: Path, data: bytes, force: bool) -> None:

@@ -19,7 +19,7 @@ async def export_chats(core: ServiceCore, ids: Iterable[str] | None, name: str, 
     """The file of chats in a format.
 
     Args:
-        ids: of sessions, those in the trash too; None: all that are not in the trash.
+        ids: of sessions, those in the trash too; None: all that are not in the trash, with all folders and presets.
         branches: all branches, or only the ones that are shown.
 
     Raises:
@@ -31,7 +31,8 @@ async def export_chats(core: ServiceCore, ids: Iterable[str] | None, name: str, 
     check_format(name)
     wanted = [one.id for one in await core.read(core.store.sessions)] if ids is None else list(dict.fromkeys(ids))
     trees = [await core.read(core.store.exchange.read_tree, one) for one in wanted]
-    return await asyncio.to_thread(export, trees, name, branches=branches)
+    shelf = await core.read(core.store.exchange.shelf) if ids is None else None
+    return await asyncio.to_thread(export, trees, name, branches=branches, shelf=shelf)
 
 
 async def import_chats(core: ServiceCore, name: str, data: bytes, skip_seen: bool) -> View:

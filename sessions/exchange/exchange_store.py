@@ -14,7 +14,7 @@ from ..titles import UNTITLED
 from .files import FileFolder
 from .ours import FORMAT
 from .report import ImportedChat, Report
-from .tree import Attached, ChatTree, Draft, Node, NodeTokens, Preset, content_name
+from .tree import Attached, ChatTree, Draft, Node, NodeTokens, Preset, Shelf, content_name
 from .writing import NODE_FIELDS, PRESET_FIELDS, Writing
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ class ExchangeStore:
         """
         with self._reader.reading() as connection:
             return _read(connection, session_id, self._files)
+
+    def shelf(self) -> Shelf:
+        """All presets and folders that are not deleted."""
+        with self._reader.reading() as connection:
+            presets = connection.execute(f"SELECT {', '.join(PRESET_FIELDS)} FROM presets WHERE deleted_at IS NULL")
+            folders = connection.execute("SELECT name FROM folders WHERE deleted_at IS NULL ORDER BY key")
+            return Shelf([*map(_preset_of, presets)], [row[0] for row in folders])
 
     def sessions(self, ids: list[str]) -> list[Session]:
         """Sessions by their ids, deleted ones too, in that order."""
@@ -64,6 +71,7 @@ class ExchangeStore:
                     report.skip(tree.title or UNTITLED, "It had been imported before.")
                 else:
                     chosen.append((tree, repairs, seen))
+            writing.add_shelf(reading.shelf, [tree for tree, _ in reading.trees])
             writing.name_all([tree for tree, _, _ in chosen])
             for tree, repairs, seen in chosen:
                 session_id = writing.write(tree)
@@ -164,7 +172,11 @@ def _folder_name(connection: sqlite3.Connection, folder_id: str | None) -> str |
 def _read_preset(connection: sqlite3.Connection, preset_id: str | None) -> Preset | None:
     query = f"SELECT {', '.join(PRESET_FIELDS)} FROM presets WHERE id = ?"
     row = connection.execute(query, [preset_id]).fetchone()
-    return Preset(**{**dict(row), "params": json.loads(row["params"])}) if row else None
+    return _preset_of(row) if row else None
+
+
+def _preset_of(row: sqlite3.Row) -> Preset:
+    return Preset(**{**dict(row), "params": json.loads(row["params"])})
 
 
 def _read_draft(connection: sqlite3.Connection, session_id: str) -> Draft | None:

@@ -11,9 +11,9 @@ from ..ids import now
 from ..titles import UNTITLED
 from . import linear, markdown, ours
 from .report import ExchangeError
-from .tree import ChatTree
+from .tree import ChatTree, Shelf
 
-Write = Callable[[list[ChatTree], bool], bytes]
+Write = Callable[[list[ChatTree], bool, Shelf | None], bytes]
 
 KEPT = (
     "texts",
@@ -39,7 +39,8 @@ class Format:
         label: its name for people.
         kept: those of ``KEPT`` that it has; of one that is only read, what is taken from it.
         reads: whether such files can be imported.
-        write: makes the file of chats and whether all branches are meant; None if it is only read.
+        write: makes the file of chats, whether all branches are meant, and what belongs to no chat; None if it is
+            only read.
         suffix: of the file, with its dot.
         media_type: of the file.
     """
@@ -69,7 +70,7 @@ FORMATS: dict[str, Format] = {
         "pagedchat JSON",
         frozenset(KEPT),
         True,
-        lambda trees, branches: ours.write(trees),
+        lambda trees, branches, shelf: ours.write(trees, shelf),
         ".pagedchat.json",
         "application/json",
     ),
@@ -77,7 +78,7 @@ FORMATS: dict[str, Format] = {
         "Markdown",
         _TREE,
         False,
-        lambda trees, branches: markdown.write(trees, branches=branches),
+        lambda trees, branches, _: markdown.write(trees, branches=branches),
         ".md",
         "text/markdown; charset=utf-8",
     ),
@@ -85,7 +86,7 @@ FORMATS: dict[str, Format] = {
         "OpenAI messages, JSONL",
         _TALK,
         True,
-        lambda trees, branches: linear.write_openai(trees, branches=branches),
+        lambda trees, branches, _: linear.write_openai(trees, branches=branches),
         ".jsonl",
         "application/jsonl",
     ),
@@ -93,7 +94,7 @@ FORMATS: dict[str, Format] = {
         "ShareGPT",
         _TALK,
         True,
-        lambda trees, branches: linear.write_sharegpt(trees, branches=branches),
+        lambda trees, branches, _: linear.write_sharegpt(trees, branches=branches),
         ".sharegpt.json",
         "application/json",
     ),
@@ -116,11 +117,12 @@ def check_format(name: str) -> None:
         raise ExchangeError(f"Chats cannot be exported as {name[:40]!r}; choose one of {', '.join(WRITTEN)}.")
 
 
-def export(trees: list[ChatTree], name: str, *, branches: bool = True) -> Exported:
+def export(trees: list[ChatTree], name: str, *, branches: bool = True, shelf: Shelf | None = None) -> Exported:
     """The file that holds ``trees``.
 
     Args:
         branches: all branches, or only the ones that are shown. The format of ours always has all.
+        shelf: what belongs to no chat and shall be in the file, too, where its format has a place for it.
 
     Raises:
         ExchangeError: no such format, or no chats.
@@ -131,7 +133,7 @@ def export(trees: list[ChatTree], name: str, *, branches: bool = True) -> Export
     if not trees:
         raise ExchangeError("There are no chats to export; name some or begin one.")
     title = trees[0].title or UNTITLED if len(trees) == 1 else f"{len(trees)} chats {now()[:10]}"
-    return Exported(safe_name(title) + found.suffix, found.media_type, found.write(trees, branches))
+    return Exported(safe_name(title) + found.suffix, found.media_type, found.write(trees, branches, shelf))
 
 
 _UNSAFE = re.compile(r'[\\/:*?"<>|]')

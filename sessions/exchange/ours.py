@@ -1,6 +1,7 @@
 """Our own format: JSON with everything a database knows of a chat. docs/formats.md describes it.
 
-``{"format": "pagedchat", "version": 1, "exported_at": …, "presets": […], "chats": [{…, "messages": [{…}, …]}, …]}``
+``{"format": "pagedchat", "version": 1, "exported_at": …, "presets": […], "folders": […],
+"chats": [{…, "messages": [{…}, …]}, …]}``
 
 A field that is absent has its default, so that most messages are short. ``chats`` comes last: of a file that ends too
 early, the whole chats before the end can be read.
@@ -24,7 +25,7 @@ from ..rows import Generation, pack, unpack
 from .contents import joined, missing
 from .mend import known_params
 from .report import ExchangeError, Mends
-from .tree import RUN_FIELDS, Attached, ChatTree, Draft, Node, NodeTokens, Preset
+from .tree import RUN_FIELDS, Attached, ChatTree, Draft, Node, NodeTokens, Preset, Shelf
 from .values import as_count, as_dict, as_id, as_list, as_name, as_number, as_object, as_text, as_time, data_of_base64
 
 FORMAT = "pagedchat"
@@ -41,15 +42,18 @@ _RUN_SECONDS = ("queue_s", "prefill_s", "decode_s", "ttft_s")
 _TITLES_BY = ("words", "user", "model")
 
 
-def write(trees: Iterable[ChatTree]) -> bytes:
-    """The file that holds ``trees``."""
-    presets: dict[str, Preset] = {}
+def write(trees: Iterable[ChatTree], shelf: Shelf | None = None) -> bytes:
+    """The file that holds ``trees`` and the presets that they began with, and all that is on the ``shelf``."""
+    shelf = shelf or Shelf()
+    presets = {one.id: one for one in shelf.presets}
     chats = []
     for tree in trees:
         if tree.preset is not None:
             presets[tree.preset.id] = tree.preset
         chats.append(orjson.dumps(_chat(tree)))
     head = {"format": FORMAT, "version": VERSION, "exported_at": now(), "presets": [*map(_plain, presets.values())]}
+    if shelf.folders:
+        head["folders"] = shelf.folders
     return orjson.dumps(head)[:-1] + b',"chats":[\n' + b",\n".join(chats) + b"\n]}\n"
 
 
@@ -77,6 +81,11 @@ def read_presets(file: dict[str, Any]) -> dict[str, Preset]:
         if found is not None:
             presets[found.id] = found
     return presets
+
+
+def read_folders(file: dict[str, Any]) -> list[str]:
+    """Names of the folders of a file; those of its chats are not among them where it holds not all chats."""
+    return [name for one in as_list(file.get("folders")) if (name := as_name(one))]
 
 
 def read_chat(raw: dict[str, Any], presets: dict[str, Preset], mends: Mends) -> ChatTree:

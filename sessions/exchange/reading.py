@@ -16,7 +16,7 @@ from . import chatgpt, linear, llama_cpp, openwebui, ours
 from .mend import mend
 from .parsing import MOST_BYTES, Parsed, check_size, is_archive, open_archive, parse, unpack
 from .report import ExchangeError, Mends, Report, UnknownFormat
-from .tree import ChatTree, Preset
+from .tree import ChatTree, Preset, Shelf
 from .values import as_dict, as_list, as_name
 
 _log = logging.getLogger(__name__)
@@ -35,10 +35,12 @@ class Reading:
 
     Attributes:
         trees: the chats, each with what was mended in it.
+        shelf: of a file of ours, what it holds besides.
     """
 
     report: Report
     trees: list[tuple[ChatTree, list[str]]] = field(default_factory=list)
+    shelf: Shelf = field(default_factory=Shelf)
 
 
 def read_file(name: str, data: bytes) -> Reading:
@@ -81,7 +83,7 @@ def _read_archive(data: bytes, reading: Reading) -> None:
             reading.report.skip(info.filename, "It is damaged or has a password.")
             continue
         before = len(reading.trees)
-        inner = Reading(reading.report, reading.trees)
+        inner = Reading(reading.report, reading.trees, reading.shelf)
         try:
             _read_text(content, inner, files.find)
         except UnknownFormat:  # settings, feedback and lists lie beside the chats
@@ -103,6 +105,10 @@ def _new(tree: ChatTree, seen: set[tuple[str, str]]) -> bool:
 def _read_text(data: bytes, reading: Reading, find_file: chatgpt.FileFinder) -> None:
     parsed = parse(data)
     entries, presets = _entries(parsed)
+    reading.shelf.presets += presets.values()
+    for head in [parsed.head, *parsed.values]:
+        if isinstance(head, dict) and head.get("format") == ours.FORMAT:
+            reading.shelf.folders += ours.read_folders(head)
     formats: Counter[str] = Counter()
     strange: list[str] = []
     for place, entry in entries:

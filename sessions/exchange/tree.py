@@ -101,6 +101,14 @@ class Preset:
 
 
 @dataclass(slots=True)
+class Shelf:
+    """What belongs to no chat: all presets, and the names of all folders."""
+
+    presets: list[Preset] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class ChatTree:
     """A whole chat.
 

@@ -14,7 +14,7 @@ from ..rows import GENERATION_FIELDS
 from ..titles import title_from
 from .files import FileFolder
 from .report import Report
-from .tree import Attached, ChatTree, Draft, Node, Preset
+from .tree import Attached, ChatTree, Draft, Node, Preset, Shelf
 
 _PARTS = ("order", "runs", "tokens", "attachments")
 NODE_FIELDS = tuple(one.name for one in fields(Node) if one.name not in _PARTS)
@@ -57,6 +57,15 @@ class Writing:
         self._everyone: dict[str, str] = {}
         self._names: dict[int, dict[str, str]] = {}
         self._now = now()
+
+    def add_shelf(self, shelf: Shelf, trees: list[ChatTree]) -> None:
+        """Presets and folders of the file that are not here already. A preset of a chat comes with that chat."""
+        with_chats = {one.preset.id for one in trees if one.preset}
+        for preset in shelf.presets:
+            if preset.id not in with_chats:
+                self._preset(preset)
+        for name in shelf.folders:
+            self._folder(name)
 
     def name_all(self, trees: list[ChatTree]) -> None:
         """New ids for all messages, before any is written: chats may point to one another."""

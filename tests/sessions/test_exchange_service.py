@@ -109,3 +109,29 @@ def test_a_chat_exported_while_a_reply_is_written_comes_back_interrupted(tmp_pat
             assert "marked as interrupted: 1" in report["chats"][0]["repairs"][0]
 
     play(story())
+
+
+def test_a_file_of_all_chats_has_all_presets_and_folders_and_brings_each_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "a" / "a.db") as first, ChatRoom(tmp_path / "b" / "b.db") as second:
+            library = first.service.library
+            used = await library.save_preset({"name": "used", "policy": "Be brief."})
+            await library.save_preset({"name": "spare", "system_prompt": "You sing.", "params": {"seed": 3}})
+            await library.delete_preset((await library.save_preset({"name": "gone"}))["id"])
+            await library.add_folder("Empty")
+            chat = await first.new(preset_id=used["id"])
+            one = json.loads((await library.export([chat], "pagedchat"))[2])
+            assert [preset["name"] for preset in one["presets"]] == ["used"] and "folders" not in one
+            data = (await library.export(None, "pagedchat"))[2]
+            for _ in range(2):
+                await second.service.library.import_file("all.json", data)
+                presets = await second.service.library.presets()
+                assert [(one["name"], one["system_turn"]) for one in presets] == [
+                    ("spare", "You sing."),
+                    ("used", "Be brief."),
+                ]
+                assert [one["name"] for one in await second.service.library.folders()] == ["Empty"]
+            told = [one["type"] for one in second.events]
+            assert "presets" in told and "folders" in told
+
+    play(story())
