@@ -113,7 +113,7 @@ def serve(
     ] = None,
     titles: Annotated[str | None, typer.Option(help="What names a chat: words or model.  [default: words]")] = None,
 ) -> None:
-    """Serve the page and the API on this computer (the default command)."""
+    """Serve the page and the API on this computer (the default)."""
     flags = dict(locals())
     from . import server
     from .operate.recovery import load_or_way_back

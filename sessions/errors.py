@@ -6,12 +6,14 @@ import errno
 import shlex
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from ..engine.errors import PagedChatError
+
+_NAMED = 12  # names in a sentence
 
 StoreProblem = Literal["damaged", "newer", "foreign", "readonly", "full", "busy", "unreachable", "other"]
 
@@ -41,6 +43,15 @@ def explained(path: Path) -> Iterator[None]:
         raise _from_sqlite(path, error) from error
     except OSError as error:
         raise _from_system(path, error) from error
+
+
+def there_are(names: Iterable[str]) -> str:
+    """A clause that names what there is."""
+    shown = [f'"{one}"' for one in names]
+    if not shown:
+        return "there is none yet"
+    more = ", …" if len(shown) > _NAMED else ""
+    return f"there {'are' if len(shown) > 1 else 'is'} {', '.join(shown[:_NAMED])}{more}"
 
 
 def damaged(path: Path, detail: str) -> StoreError:

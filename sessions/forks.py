@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Collection
+from itertools import count
 from typing import Any, Literal, get_args
 
 from . import search_index, tree, turns
@@ -46,7 +48,7 @@ _COPY_FILE = """
 INSERT INTO attachments (id, session_id, message_id, name, media_type, size, sha256, created_at)
 SELECT :new, :session, :message, name, media_type, size, sha256, created_at FROM attachments WHERE id = :old
 """
-_SUFFIX = re.compile(r" \(fork(?: (\d+))?\)$")
+_FORK = re.compile(r"^Fork(?: \d+)?: | \(fork(?: \d+)?\)$")
 
 
 def fork(connection: sqlite3.Connection, message_id: str, mode: ForkMode) -> str:
@@ -80,19 +82,20 @@ def fork(connection: sqlite3.Connection, message_id: str, mode: ForkMode) -> str
     return session_id
 
 
-def forked_title(title: str | None) -> str | None:
-    """The name of a fork of a chat with this name."""
+def forked_title(title: str | None, taken: Collection[str] = ()) -> str | None:
+    """The name of a fork of a chat with this name, none of ``taken``: what tells it apart comes first."""
     if title is None:
         return None
-    found = _SUFFIX.search(title)
-    if found is None:
-        return f"{title} (fork)"
-    return f"{title[: found.start()]} (fork {int(found[1] or 1) + 1})"
+    plain = _FORK.sub("", title)
+    names = (f"Fork {number}: {plain}" if number > 1 else f"Fork: {plain}" for number in count(1))
+    return next(one for one in names if one not in taken)
 
 
 def _copy_session(connection: sqlite3.Connection, source: Session, message_id: str) -> str:
     new = new_id()
-    place = {"new": new, "old": source.id, "now": now(), "message": message_id, "title": forked_title(source.title)}
+    taken = {row[0] for row in connection.execute("SELECT title FROM sessions WHERE title GLOB 'Fork*'")}
+    title = forked_title(source.title, taken)
+    place = {"new": new, "old": source.id, "now": now(), "message": message_id, "title": title}
     connection.execute(_COPY_SESSION, place)
     return new
 

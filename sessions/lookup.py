@@ -9,7 +9,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import SessionError
+from .errors import SessionError, there_are
 from .rows import SESSION_COLUMNS, Session
 from .titles import UNTITLED
 
@@ -87,7 +87,8 @@ def list_sessions(
 
 
 def find_session(connection: sqlite3.Connection, name: str, *, trash: bool = False) -> Session:
-    """The chat that is meant by its id, the beginning of its id (4 characters at least), or its whole title.
+    """The chat that is meant by its id, the beginning of its id (4 characters at least), or its whole title, which of
+    a chat without one is the name that it is shown by.
 
     Args:
         trash: one in the trash is meant.
@@ -99,7 +100,8 @@ def find_session(connection: sqlite3.Connection, name: str, *, trash: bool = Fal
     query = f"SELECT {SESSION_COLUMNS} FROM sessions s WHERE {wanted} AND "
     whole = connection.execute(query + "s.id = ?", [name]).fetchall()
     title = " ".join(name.split())
-    found = whole or connection.execute(query + "s.title = ? ORDER BY s.updated_at DESC", [title]).fetchall()
+    named = query + "coalesce(s.title, ?) = ? ORDER BY s.updated_at DESC"
+    found = whole or connection.execute(named, [UNTITLED, title]).fetchall()
     if not found and len(name) >= 4 and name.isalnum():
         found = connection.execute(query + "substr(s.id, 1, ?) = ? LIMIT 50", [len(name), name.lower()]).fetchall()
     if len(found) == 1:
@@ -108,7 +110,7 @@ def find_session(connection: sqlite3.Connection, name: str, *, trash: bool = Fal
         raise SessionError(_ambiguous(name, [Session.from_row(row) for row in found]))
     where = " in the trash" if trash else ""
     raise SessionError(
-        f"There is no chat {name!r}{where}: neither an id, nor the beginning of one, nor a title; "
+        f'There is no chat "{name}"{where}: neither an id, nor the beginning of one, nor a title; '
         f"`pagedchat sessions list{' --trash' if trash else ''}` shows them."
     )
 
@@ -142,11 +144,10 @@ def _folder_id(connection: sqlite3.Connection, name: str) -> str:
     for one in rows:
         if name in (one[0], one[1]):
             return one[0]
-    named = ", ".join(row[1] for row in rows)
-    raise SessionError(f"There is no folder {name!r}; " + (f"there are {named}." if named else "there are none yet."))
+    raise SessionError(f'There is no folder "{name}"; {there_are(row[1] for row in rows)}.')
 
 
 def _ambiguous(name: str, found: list[Session]) -> str:
-    shown = [f"{one.id} ({one.title or UNTITLED}, {one.updated_at[:10]})" for one in found[:SHOWN_CANDIDATES]]
-    more = f" and {len(found) - SHOWN_CANDIDATES} more" if len(found) > SHOWN_CANDIDATES else ""
-    return f"{name!r} may mean {len(found)} chats: {', '.join(shown)}{more}; give more of its id."
+    shown = [f"  {one.id}  {one.updated_at[:10]}  {one.title or UNTITLED}" for one in found[:SHOWN_CANDIDATES]]
+    shown += [f"  and {len(found) - SHOWN_CANDIDATES} more"] if len(found) > SHOWN_CANDIDATES else []
+    return "\n".join([f'"{name}" may mean {len(found)} chats; give its id, or enough of its beginning:', *shown])

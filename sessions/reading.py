@@ -11,7 +11,7 @@ from .backups import look_into
 from .connection import Connection
 from .errors import StoreError, explained
 from .pages import log_of, size_of
-from .schema import check_versions, connect
+from .schema import check_versions, connect, missing_notice
 from .versions import MIGRATION_NAMES
 
 BUSY_S = 5.0
@@ -37,7 +37,7 @@ def open_reader(path: Path) -> Iterator[Connection]:
         StoreError: there is no such file, it is of another version or another program, or it cannot be read.
     """
     if not path.is_file():
-        raise StoreError(f"There are no chats yet: {path} does not exist.", "unreachable")
+        raise StoreError(missing_notice(path, "") or f"There are no chats yet: {path} does not exist.", "unreachable")
     with explained(path), closing(_connection(path)) as connection:
         applied = check_versions(connection, path)
         if not applied:

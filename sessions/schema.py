@@ -91,7 +91,7 @@ def memory_database() -> sqlite3.Connection:
     return connection
 
 
-def missing_notice(path: Path) -> str | None:
+def missing_notice(path: Path, meanwhile: str = ", so the list of chats begins empty") -> str | None:
     """What to tell when there is no database where one was: backups or attachments lie beside it.
 
     Raises:
@@ -101,11 +101,11 @@ def missing_notice(path: Path) -> str | None:
         if size_of(real(path)):
             return None
     if (held := _copies_held(path)) is not None:
-        return f"{path} is missing, so the list of chats begins empty, but {held}"
+        return f"{path} is missing{meanwhile}, but {held}"
     with contextlib.suppress(OSError):
         if any((path.parent / "attachments").iterdir()):
             return (
-                f"{path} is missing, so the list of chats begins empty, but files that were sent with chats are still "
+                f"{path} is missing{meanwhile}, but files that were sent with chats are still "
                 "there: if you moved the database, end pagedchat and put it back."
             )
     return None

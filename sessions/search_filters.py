@@ -7,10 +7,9 @@ that leaves few need not be asked of every message with a common word.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .errors import SessionError
+from .errors import SessionError, there_are
 from .search_query import Query
 from .search_text import fold
 
@@ -19,7 +18,6 @@ FEW = 10_000
 
 _MESSAGE_FILTERS = ("role", "model", "has")
 _ORDINARY_ROLES = ("user", "assistant")
-_NAMED = 12  # names in a sentence
 _HAS = {
     "attachment": (
         "EXISTS (SELECT 1 FROM attachments a WHERE a.session_id = m.session_id AND a.message_id = m.id "
@@ -117,7 +115,7 @@ def _folder(connection: sqlite3.Connection, names: list[str]) -> list[Condition]
     known = {" ".join(fold(row[1]).split()): row[0] for row in rows}
     for name in names:
         if name not in known:
-            raise SessionError(f'There is no folder "{name}"; {_there_are(row[1] for row in rows)}.')
+            raise SessionError(f'There is no folder "{name}"; {there_are(row[1] for row in rows)}.')
     ids = [known[name] for name in names]
     listed = f"folder_id IN ({_marks(ids)})"
     keys = f"SELECT o.key FROM messages o WHERE o.session_id IN (SELECT id FROM sessions WHERE {listed})"
@@ -133,7 +131,7 @@ def _model(connection: sqlite3.Connection, names: list[str]) -> list[Condition]:
     for name in names:
         fitting = [one for one in models if name in fold(one)]
         if not fitting:
-            raise SessionError(f'No reply was written by a model named "{name}"; {_there_are(models)}.')
+            raise SessionError(f'No reply was written by a model named "{name}"; {there_are(models)}.')
         found += fitting
     found = list(dict.fromkeys(found))
     listed = f"g.model IN ({_marks(found)})"
@@ -157,11 +155,3 @@ def _dates(query: Query) -> list[Condition]:
 
 def _marks(values: list[str]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _there_are(names: Iterable[str]) -> str:
-    shown = [f'"{one}"' for one in names]
-    if not shown:
-        return "there is none yet"
-    more = ", …" if len(shown) > _NAMED else ""
-    return f"there {'are' if len(shown) > 1 else 'is'} {', '.join(shown[:_NAMED])}{more}"

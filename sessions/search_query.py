@@ -142,10 +142,8 @@ def _filter(name: str, value: str, negated: bool) -> Filter:
     value = " ".join(fold(value).split())
     known = {"role": get_args(Role), "has": HAS}.get(name)
     if known is not None and value not in known:
-        wrong = f'"{value}" is no value of {name}:' if value else f"{name}: needs a value"
-        raise SessionError(
-            f'{wrong}; it can be {_listed(known)}. To search for the text itself, write "{name}:" apart.'
-        )
+        right = f'{name}: takes {_listed(known)}, not "{value}"' if value else f"{name}: needs {_listed(known)}"
+        raise SessionError(f'{right}. To search for the text itself, write "{name}:" apart.')
     if not value:
         example = {"folder": 'folder:"My work"', "model": "model:qwen"}[name]
         raise SessionError(f"{name}: needs a name, such as {example}.")

@@ -24,7 +24,7 @@ def chat(
     temporary: Annotated[bool, typer.Option("--temporary", help="A chat on no disk, gone at the end.")] = False,
     stats: Annotated[bool, typer.Option("--stats", help="Say after each reply what it took.")] = False,
 ) -> None:
-    """Chat in this terminal, on the same chats and the same engine as the page.
+    """Chat in this terminal, on the chats and the engine of the page.
 
     With a MESSAGE, or something on standard input, it answers once: the reply goes to standard output, everything
     else to standard error. Where `pagedchat serve` runs on the same folder, it is asked; otherwise the model is loaded

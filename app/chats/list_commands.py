@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..options import AsJson, DataDir
 from ..terminal import counted, local_time
-from .printing import print_json, print_lines, short_ids, tell
+from .printing import SHORT_ID, print_json, print_lines, short_ids, tell
 
 if TYPE_CHECKING:
     from ...sessions.lookup import Listed
@@ -25,16 +27,21 @@ def list_(
     """List the chats, pinned ones first, then the latest."""
     from ...sessions.lookup import list_sessions
     from ...sessions.reading import reading
+    from ...sessions.schema import empty_notice
     from ..settings import load_settings
 
-    with reading(load_settings({"data_dir": data_dir})[1].database) as connection:
+    database = load_settings({"data_dir": data_dir})[1].database
+    with reading(database) as connection:
         found = list_sessions(connection, archived=archived, trash=trash, folder=folder, limit=number)
         short = short_ids([row[0] for row in connection.execute("SELECT id FROM sessions")])
+        notice = None if found else empty_notice(connection, database)
     if as_json:
         print_json([_row(one) for one in found])
         return
     print_lines(*(_line(one, short[one.session.id]) for one in found))
-    if not found:
+    if notice is not None:
+        tell(notice)
+    elif not found:
         tell("The trash is empty." if trash else "The archive is empty." if archived else "There are no chats here.")
 
 
@@ -55,16 +62,19 @@ def search(
 
     with open_reader(load_settings({"data_dir": data_dir})[1].database) as reader:
         found = found_view(Search(reader, reader).find(" ".join(query), number))
+        with reader.reading() as connection:
+            short = short_ids([row[0] for row in connection.execute("SELECT id FROM sessions")])
     if as_json:
         print_json(found)
         return
-    print_lines(*(line for hit in found["hits"] for line in hit_lines(hit)))
+    print_lines(*(line for hit in found["hits"] for line in hit_lines(hit, short)))
     tell(hits_counted(found))
 
 
-def hit_lines(hit: dict[str, Any]) -> list[str]:
-    """A hit for people."""
-    return [f"{hit['session_id']}  {local_time(hit['created_at'])}  {hit['title']}", f"    {_snippet(hit)}"]
+def hit_lines(hit: dict[str, Any], short: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A hit for people; ``short`` has beginnings of ids that no other chat shares."""
+    named = short.get(hit["session_id"], hit["session_id"][:SHORT_ID])
+    return [f"{named}  {local_time(hit['created_at'])}  {hit['title']}", f"    {_snippet(hit)}"]
 
 
 def hits_counted(found: dict[str, Any]) -> str:

@@ -209,8 +209,11 @@ def _export(room: Room, rest: str) -> None:
     name, format_name = (file, last) if file and last in WRITTEN else (rest, "pagedchat")
     made = export(trees_of(room.database, [begun(room)]), format_name)
     target = Path(name).expanduser()
-    write_file(target / made.name if target.is_dir() else target, made.data, force=False)
-    room.screen.hint(f"(wrote {target / made.name if target.is_dir() else target})")
+    target = target / made.name if target.is_dir() else target
+    if target.exists():
+        raise PagedChatError(f"{target} exists already; name another file.")
+    write_file(target, made.data, force=False)
+    room.screen.hint(f"(wrote {target})")
 
 
 @command("/delete [branch]", "put this chat in the trash, or only the last question and what follows")
@@ -269,6 +272,8 @@ def show_again(room: Room, messages: list[dict[str, Any]]) -> None:
             room.screen.end()
         if one["role"] == "assistant" and one["status"] not in ("done", "streaming"):
             room.screen.hint(f"({one['status']})")
+        elif (one["generation"] or {}).get("finish_reason") == "length":
+            room.screen.hint("(the reply met its limit)")
 
 
 def needed(rest: str, usage: str) -> str:

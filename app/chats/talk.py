@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...engine.errors import PagedChatError
+from ...sessions.errors import there_are
 from ...sessions.lookup import find_session
 from ...sessions.reading import reading
 from ..background import leave_after
@@ -95,10 +96,7 @@ def _preset_id(link: ChatLink, name: str) -> str:
     presets = link.call("library.presets")
     found = [one["id"] for one in presets if name in (one["id"], one["name"])]
     if not found:
-        named = ", ".join(one["name"] for one in presets)
-        raise PagedChatError(
-            f"There is no preset {name!r}; " + (f"there are {named}." if named else "there are none yet.")
-        )
+        raise PagedChatError(f'There is no preset "{name}"; {there_are(one["name"] for one in presets)}.')
     return found[0]
 
 

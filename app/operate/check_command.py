@@ -20,11 +20,12 @@ DAY, HOUR, MINUTE = 86_400, 3_600, 60
 
 
 def check(context: typer.Context, as_json: AsJson = False) -> None:
-    """Go through the launch checklist: load model, load tests, configuration, monitoring.
+    """Go through the launch checklist.
 
-    Each line is pass, fail or not measured, with the evidence and its age; what was measured with another
-    configuration, model or version is stale. Where a server runs, its settings are what counts; serve's flags may
-    follow, and count instead. Ends with 1 on a fail, or where a part has nothing measured.
+    It asks for load tests of the model, the configuration and the monitoring. Each line is pass, fail or not measured,
+    with the evidence and its age; what was measured with another configuration, model or version is stale. Where a
+    server runs, its settings are what counts; serve's flags may follow, and count instead. Ends with 1 on a fail, or
+    where a part has nothing measured.
     """
     from .check import check_everything
     from .recovery import load_or_way_back

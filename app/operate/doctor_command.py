@@ -13,10 +13,10 @@ from ..terminal import local_time, memory, say
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Look at hardware, kernels, folders, model and speed, and say what to change.
+    """Look at hardware, kernels, folders, model and speed.
 
-    serve's flags may follow: what they would start is what is tried. The result is kept for `pagedchat check`. Ends
-    with 1 when something keeps pagedchat from answering.
+    It says what to change. serve's flags may follow: what they would start is what is tried. The result is kept for
+    `pagedchat check`. Ends with 1 when something keeps pagedchat from answering.
     """
     from ..bench.report import BenchResult, save_result
     from ..folders import reason_of

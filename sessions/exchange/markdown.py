@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ..titles import UNTITLED
 from .tree import ChatTree, Node
 
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System", "tool": "Tool"}
+
+
+_HEAD = re.compile(rb"# [^\n]*\n\n\*Begun \d{4}-\d\d-\d\d ")
+
+
+def is_ours(data: bytes) -> bool:
+    """Whether a file was made by ``write``."""
+    return _HEAD.match(data.replace(b"\r\n", b"\n") if len(data) < 1 << 20 else data) is not None
 
 
 def write(trees: Iterable[ChatTree], *, branches: bool) -> bytes:

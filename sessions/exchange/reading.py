@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import chatgpt, linear, llama_cpp, openwebui, ours
+from . import chatgpt, linear, llama_cpp, markdown, openwebui, ours
 from .mend import mend
 from .parsing import MOST_BYTES, Parsed, check_size, is_archive, open_archive, parse, unpack
 from .report import ExchangeError, Mends, Report, UnknownFormat
@@ -23,6 +23,10 @@ _log = logging.getLogger(__name__)
 _UNKNOWN = (
     "No chats were found in this file. Known are the exports of pagedchat, ChatGPT, Open WebUI and llama.cpp, "
     "OpenAI messages and ShareGPT; choose such a file."
+)
+_MARKDOWN = (
+    "This file is a chat that pagedchat wrote as Markdown, which is only for reading; export it as pagedchat JSON and "
+    "import that."
 )
 _NO_MESSAGES = "It has no messages."
 _NO_CHAT = "It is no chat of a form that is known here."
@@ -54,6 +58,8 @@ def read_file(name: str, data: bytes) -> Reading:
     try:
         if is_archive(data):
             _read_archive(data, reading)
+        elif markdown.is_ours(data):
+            raise ExchangeError(_MARKDOWN)
         else:
             _read_text(data, reading, _nothing)
     except ExchangeError:

@@ -8,15 +8,20 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
 
 from pagedchat.app.chats import printing
 from pagedchat.app.chats.printing import short_ids
+from pagedchat.app.chats.slash import Room, run_command
 from pagedchat.app.commands import cli
 from pagedchat.app.instance import InstanceLock
+from pagedchat.engine.errors import PagedChatError
 from pagedchat.sessions.exchange import parsing
+from pagedchat.sessions.reading import open_reader
 from pagedchat.sessions.rows import Generation
 from pagedchat.sessions.store import SessionStore
 from support.command import pagedchat
@@ -61,7 +66,7 @@ def test_chats_are_listed_with_what_can_be_seen_of_them(sessions):
     assert len(sessions("list", "-n", "1").stdout.splitlines()) == 1
     assert sessions("list", "--trash").stderr == "The trash is empty.\n"
     assert sessions("list", "--archived").stderr == "The archive is empty.\n"
-    assert "no folder 'Work'" in sessions("list", "--folder", "Work").stderr
+    assert 'no folder "Work"; there is none yet.' in sessions("list", "--folder", "Work").stderr
     assert json.loads(sessions("list", "--json").stdout)[1]["messages"] == 5
 
 
@@ -93,8 +98,17 @@ def test_a_chat_is_found_by_id_by_its_beginning_and_by_title_and_candidates_are_
     assert sessions("show", first).returncode == sessions("show", first[: shared + 1]).returncode == 0
     refused = sessions("show", first[: max(shared, 4)])
     assert refused.returncode == 1 and first in refused.stderr and second in refused.stderr
-    assert "no chat 'kaffee'" in sessions("show", "kaffee").stderr
+    assert 'no chat "kaffee"' in sessions("show", "kaffee").stderr
     assert short_ids([first, second])[first] == first[: max(12, shared + 1)]
+
+
+def test_a_chat_without_a_title_answers_to_the_name_it_is_shown_by(sessions, data):
+    store = SessionStore(data / "sessions.db")
+    made = store.create_session(None, {}, None).id
+    store.close()
+    assert json.loads(sessions("show", "New chat", "--json").stdout)["id"] == made
+    assert sessions("rm", "New chat").returncode == 0 and len(ids(sessions)) == 2
+    assert sessions("rm", "--undo", "New chat").returncode == 0 and len(ids(sessions)) == 3
 
 
 def test_words_are_found_with_what_stands_around_them(sessions):
@@ -248,3 +262,34 @@ def test_control_characters_of_a_chat_do_not_reach_a_terminal(monkeypatch, capsy
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     printing.print_lines(text)
     assert capsys.readouterr().out == f"{text}\na\N{REPLACEMENT CHARACTER}[31mb\nc\td\n"
+
+
+def test_a_list_says_where_a_missing_database_has_copies(sessions, data):
+    assert sessions("backup").returncode == 0
+    (data / "sessions.db").unlink()
+    refused = sessions("list")
+    assert refused.returncode == 1 and "is missing, but" in refused.stderr and "--data-dir" in refused.stderr
+    SessionStore(data / "sessions.db").close()
+    empty = sessions("list")
+    assert empty.returncode == 0 and "holds no chats, but" in empty.stderr
+
+
+def test_the_export_of_a_terminal_names_no_flag_where_the_file_is_there(data, tmp_path):
+    with open_reader(data / "sessions.db") as reader, reader.reading() as connection:
+        chat = connection.execute("SELECT id FROM sessions").fetchone()[0]
+    conversation, screen = SimpleNamespace(session_id=chat, session={}), SimpleNamespace(hint=lambda words: None)
+    room: Any = Room(cast(Any, None), cast(Any, conversation), cast(Any, screen), data / "sessions.db")
+    run_command(room, f"/export {tmp_path / 'chat.json'}")
+    with pytest.raises(PagedChatError, match=r"chat\.json exists already; name another file\.$"):
+        run_command(room, f"/export {tmp_path / 'chat.json'}")
+
+
+def test_markdown_of_our_own_is_not_read_and_the_way_is_named(sessions, tmp_path):
+    file = tmp_path / "eggs.md"
+    assert sessions("export", "How do I boil an egg?", "-f", "markdown", "-o", str(file)).returncode == 0
+    assert "only for reading; export it as pagedchat JSON" in sessions("import", str(file)).stdout
+
+
+def test_the_help_of_the_program_is_whole_at_eighty_columns():
+    said = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(cli, ["--help"]).stdout
+    assert "Chat in this terminal" in said and "..." not in said.partition("\n")[2]

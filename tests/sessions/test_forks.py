@@ -87,15 +87,13 @@ def test_a_fork_keeps_what_belongs_to_the_chat_and_is_its_own(chat: StoredChat) 
     store.close()
 
 
-def test_the_names_of_forks_count_up() -> None:
-    titles = ["Trip", "Trip (fork)", "Trip (fork 2)", "Trip (fork 9)", None]
-    assert [forked_title(one) for one in titles] == [
-        "Trip (fork)",
-        "Trip (fork 2)",
-        "Trip (fork 3)",
-        "Trip (fork 10)",
-        None,
-    ]
+def test_the_names_of_forks_begin_with_what_tells_them_apart_and_count_up() -> None:
+    assert [forked_title(one) for one in ("Trip", "Trip (fork)", "Fork 9: Trip", None)] == [*["Fork: Trip"] * 3, None]
+    taken: list[str] = []
+    for expected in ("Fork: Trip", "Fork 2: Trip", "Fork 3: Trip"):
+        name = forked_title(taken[-1] if taken else "Trip", taken)
+        assert name == expected
+        taken.append(name)
 
 
 def test_what_is_deleted_hidden_or_has_no_text_yet_stays_behind(chat: StoredChat) -> None:

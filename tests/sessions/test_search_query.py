@@ -92,9 +92,9 @@ def test_a_date_without_a_zone_is_one_of_this_computer() -> None:
 
 
 def test_wrong_values_say_what_is_right() -> None:
-    assert "system, user, assistant or tool" in refused("role:boss")
+    assert 'role: takes system, user, assistant or tool, not "boss".' in refused("role:boss")
     assert "attachment, branch, code, error, link or reasoning" in refused("has:fun")
-    assert "needs a value" in refused("cats role:")
+    assert "role: needs system, user" in refused("cats role:")
     assert "needs a name" in refused("folder:") and "needs a name" in refused('model:""')
     for date in ("soon", "2026-13", "2026-02-30", "99999y", "0000", ""):
         assert "is no date" in refused(f"after:{date}")
