@@ -211,7 +211,7 @@ def test_a_new_chat_begins_with_a_preset(same_page: PageDriver, server: PageServ
     expect(chat.test_id("preset")).to_have_count(1)
     chat.undo()
     expect(chat.test_id("preset")).to_have_count(2)
-    chat.test_id("preset").filter(has_text="Pirate").get_by_title("Begin a chat with this preset").click()
+    chat.test_id("preset").filter(has_text="Pirate").get_by_label("New chat with Pirate").click()
     expect(chat.page.locator("button.system")).to_contain_text("Answer like a pirate.")
     chat.ask("Ahoy")
     assert (server.client.requests[-1].messages or [])[0]["content"] == "Answer like a pirate."

@@ -55,6 +55,7 @@ function renameIn(row, session, act) {
   const field = h("input.rename", {
     "aria-label": "Title of this chat", maxlength: "200",
     onkeydown: (event) => {
+      if (event.isComposing) return;
       if (event.key === "Enter") done(true);
       else if (event.key === "Escape") { event.stopPropagation(); done(false); }
     },

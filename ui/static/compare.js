@@ -4,6 +4,7 @@ import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { differingWords } from "./words.js";
 
+const FENCE = /((?:^|\n)[ \t]*```[^\s`]*)/;
 const NAMES = { user: "You", assistant: "Reply", system: "System", tool: "Tool" };
 
 /** `ask(a, b)` fetches {common, a, b}; `ids` are the versions that can be chosen, `first` and `second` those at first. */
@@ -51,7 +52,17 @@ function columns({ a, b }, leftId, rightId, ids) {
 
 function piece(message, words) {
   return h("div.piece", {}, h("h3", {}, NAMES[message.role] ?? message.role),
-    h("p", {}, ...words.flatMap(([text, differs]) => (differs ? marked(text) : [text]))));
+    h("p", {}, ...withCode(words)));
+}
+
+/** The words, what stands between fences as code. */
+function withCode(words) {
+  let code = false;
+  return words.flatMap(([text, differs]) => text.split(FENCE).flatMap((part, at) => {
+    if (at % 2) { code = !code; return []; }
+    const shown = differs && part.trim() ? marked(part) : [part];
+    return code && part ? [h("code", {}, ...shown)] : shown;
+  }));
 }
 
 /** Blanks before the first word stay unmarked. */

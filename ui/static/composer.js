@@ -92,7 +92,13 @@ export class Composer {
     this.field.focus({ preventScroll: true });
   }
 
+  /** The connection is back: what was said of its loss holds no longer. */
+  connected() {
+    if (this.undelivered) this.complain(null);
+  }
+
   complain(words) {
+    if (!words) this.undelivered = false;
     this.problem.hidden = !words;
     this.problem.textContent = words ?? "";
   }
@@ -106,6 +112,7 @@ export class Composer {
       await this.act.send(text);
       this.delivered(this.session, text);
     } catch (error) {
+      this.undelivered = Boolean(error.lost);
       this.complain(error.lost ? `${error.message} Your text is kept here.` : error.message);
     } finally {
       this.#setBusy(false);
@@ -145,7 +152,8 @@ export class Composer {
   }
 
   #key(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.isComposing) return;
+    if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this.submit();
     } else if (event.key === "ArrowUp" && !this.text) {

@@ -15,7 +15,7 @@ export class Editor {
       role === "user" ? "Save and send" : "Save");
     this.problem = h("span.problem", { role: "alert" });
     this.element = h("div.editor", {}, this.field, h("div.editor-row", {},
-      h("span.hint", {}, role === "user" ? "A new version is answered; the old one stays." : "A new version; the old one stays."),
+      h("span.hint", {}, `${role === "user" ? "A new version is answered" : "A new version"}; the old one stays. Ctrl+Enter saves, Esc cancels.`),
       this.problem,
       h("button.quiet", { type: "button", onclick: () => act.cancel() }, "Cancel"), this.save));
   }
@@ -31,6 +31,7 @@ export class Editor {
   }
 
   #key(event) {
+    if (event.isComposing) return;
     if (event.key === "Escape") {
       event.preventDefault();
       event.stopPropagation();

@@ -2,6 +2,7 @@
 
 export function listenToKeys(page) {
   addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
     const held = event.ctrlKey || event.metaKey;
     const key = event.key.toLowerCase();
     if (held && key === "k") {

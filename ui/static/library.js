@@ -122,7 +122,7 @@ export class Library {
   async #opened(session, words) {
     this.page.sidebar.put(session);
     await this.page.open(session.id);
-    toast(words);
+    toast(words, { chat: session.id });
   }
 
   #compare(siblings, index) {
@@ -132,17 +132,19 @@ export class Library {
 
   /** Have the model write a reply again, unseen, and say whether it is the same. */
   async #reproduce(message) {
-    toast("Writing this reply again, unseen …");
+    const chat = this.page.current;
+    toast("Writing this reply again, unseen …", { chat });
     const found = await this.#try("reproduce", { message });
-    if (found) toast(outcome(found));
+    if (found && chat === this.page.current) toast(outcome(found), { chat });
   }
 
   /** Take a message away with all that follows it. */
   async #deleteBranch(message) {
+    const chat = this.page.current;
     const gone = await this.#try("delete_branch", { message });
     if (!gone) return;
     toast(`Deleted ${plural(gone.messages, "message")}.`, {
-      action: "Undo", run: () => this.#try("restore_branch", { branch: gone.undo }),
+      action: "Undo", run: () => this.#try("restore_branch", { branch: gone.undo }), chat,
     });
   }
 

@@ -16,7 +16,7 @@ import { Settings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { Socket } from "./socket.js";
 import { startTheme } from "./theme.js";
-import { complain, toast } from "./toasts.js";
+import { complain, dropToasts, toast } from "./toasts.js";
 import { fillTop } from "./top.js";
 
 const NO_CHAT = "/?session=";
@@ -114,6 +114,7 @@ class Page {
     }
     this.version = hello.version;
     this.banner.setLost(false);
+    this.composer.connected();
     document.documentElement.dataset.connection = "open";
     this.sidebar.load(hello.sessions, hello.folders);
     this.setStatus(hello.status);
@@ -206,6 +207,7 @@ class Page {
       this.socket.call("end_temporary", { session: this.ending }).catch(complain);
       this.ending = null;
     }
+    dropToasts(id);
     this.sidebar.select(id);
     if (this.composer.session !== id || !this.entered) this.composer.open(id, !this.entered || this.composer.session === null);
     this.entered = true;
@@ -394,5 +396,6 @@ export function start(fillSettings) {
   window.pagedchat = {};
   const page = new Page(fillSettings);
   window.pagedchat.page = page;
+  if (matchMedia("(pointer: fine)").matches && [null, document.body].includes(document.activeElement)) page.composer.focus();
   page.socket.connect();
 }

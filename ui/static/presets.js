@@ -37,10 +37,15 @@ function row(preset, act, close) {
     }
   };
   return h("li", { "data-testid": "preset" },
-    h("button.preset", { type: "button", title: "Begin a chat with this preset", onclick: () => { close(); act.begin(preset.id); } },
-      h("b", {}, preset.name), h("small", {}, preset.system_turn ?? "the model's own system prompt")),
+    h("div.preset", {}, h("b", {}, preset.name), h("small", {}, preset.system_turn ?? "the model's own system prompt")),
+    h("button.link", { type: "button", "aria-label": `New chat with ${preset.name}`, onclick: () => { close(); act.begin(preset.id); } },
+      "New chat with it"),
     iconButton("edit", `Edit ${preset.name}`, () => edit(preset, act)),
     iconButton("trash", `Delete ${preset.name}`, remove));
+}
+
+function labelled(words, field) {
+  return h("label", {}, h("span", {}, words), field);
 }
 
 /** A preset with the settings of a chat, not stored yet. */
@@ -50,12 +55,12 @@ function ofChat({ title, system_prompt, own_params }) {
 
 function edit(preset, act) {
   return showDialog(preset.id ? "Edit preset" : "New preset", (close) => {
-    const name = h("input.line", { "aria-label": "Name", placeholder: "Name", maxlength: "200", "data-first": "" });
+    const name = h("input.line", { maxlength: "200", "data-first": "" });
     name.value = preset.name;
     const fields = PARTS.map(([part, label, rows]) => {
-      const field = h("textarea.line", { "aria-label": label, placeholder: label, rows: String(rows) });
+      const field = h("textarea.line", { rows: String(rows) });
       field.value = preset[part] ?? "";
-      return [part, field];
+      return [part, field, label];
     });
     const problem = h("p.problem", { role: "alert" });
     const save = async (event) => {
@@ -70,7 +75,8 @@ function edit(preset, act) {
         problem.textContent = error.message;
       }
     };
-    return [h("form.preset-form", { onsubmit: save }, name, ...fields.map(([, field]) => field), problem, h("div.dialog-row", {},
+    return [h("form.preset-form", { onsubmit: save }, labelled("Name", name),
+      ...fields.map(([, field, label]) => labelled(label, field)), problem, h("div.dialog-row", {},
       h("button.quiet", { type: "button", onclick: () => close() }, "Cancel"),
       h("button.primary", { type: "submit", "data-testid": "confirm" }, "Save")))];
   }, { testid: "preset-form" });

@@ -122,6 +122,7 @@ export class Search {
   }
 
   #key(event) {
+    if (event.isComposing) return;
     if (event.key === "Escape") {
       event.preventDefault();
       event.stopPropagation();
@@ -138,10 +139,10 @@ export class Search {
   }
 }
 
-/** The pieces of a snippet, [text, whether it was looked for], with the words marked. */
+/** The pieces of a snippet, [text, whether it was looked for], with the words marked and without the fences of code. */
 function marked(snippet) {
   if (typeof snippet === "string") return [snippet];
-  return snippet.map(([text, hit]) => (hit ? h("mark", {}, text) : text));
+  return snippet.map(([text, hit]) => (hit ? h("mark", {}, text) : text.replaceAll("```", "")));
 }
 
 function where({ role, created_at: time }) {

@@ -113,7 +113,7 @@ export class Settings {
     element.querySelector(".set-reset").addEventListener("click", () => this.#reset());
     element.addEventListener("input", ({ target }) => this.#mind(target));
     element.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") { event.stopPropagation(); this.close(); }
+      if (event.key === "Escape" && !event.isComposing) { event.stopPropagation(); this.close(); }
     });
     document.addEventListener("pointerdown", (event) => {
       if (this.isOpen && !element.contains(event.target)) this.close();

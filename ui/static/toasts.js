@@ -1,12 +1,13 @@
-// Short notices at the bottom, with at most one action (undo). They go by themselves, but for those that `stay`.
+// Short notices above the composer, with at most one action (undo). They go by themselves, but for those that `stay`, and
+// when another chat is opened than the one they speak of, `chat`.
 
 import { byId, h, iconButton, sentence } from "./dom.js";
 
 const SHOWN_MS = 8_000;
 
-export function toast(text, { action = null, run = null, danger = false, stay = false } = {}) {
+export function toast(text, { action = null, run = null, danger = false, stay = false, chat = "" } = {}) {
   const area = placeToasts();
-  const note = h(danger ? "div.toast.danger" : "div.toast", {}, h("span", {}, ...sentence(text)));
+  const note = h(danger ? "div.toast.danger" : "div.toast", { "data-chat": chat }, h("span", {}, ...sentence(text)));
   const close = () => { clearTimeout(timer); note.remove(); };
   if (action) note.append(h("button.link", { type: "button", onclick: () => { close(); run(); } }, action));
   note.append(iconButton("close", "Dismiss", close));
@@ -19,11 +20,18 @@ export function toast(text, { action = null, run = null, danger = false, stay = 
   area.append(note);
 }
 
+/** Another chat is shown: what speaks of the one before goes. */
+export function dropToasts(chat) {
+  for (const note of byId("pc-toasts").querySelectorAll(".toast")) {
+    if (note.dataset.chat && note.dataset.chat !== chat) note.remove();
+  }
+}
+
 /** Where they can be seen and used: in the dialog that is open, which lets nothing else be touched. */
 export function placeToasts() {
   const area = byId("pc-toasts");
-  const place = [...document.querySelectorAll("#pc dialog[open]")].at(-1) ?? byId("pc");
-  if (area.parentElement !== place) place.append(area);
+  const place = [...document.querySelectorAll("#pc dialog[open]")].at(-1) ?? byId("pc-foot").parentElement;
+  if (area.parentElement !== place) place.insertBefore(area, place === byId("pc-foot").parentElement ? byId("pc-foot") : null);
   return area;
 }
 
