@@ -37,6 +37,8 @@ export class Composer {
       this.problem, this.other, this.field, h("div.row", {}, this.probe, this.place)));
     this.askProbe = debounced(PROBE_PAUSE_MS, () => this.#showProbe());
     this.#typed(false);
+    // What is typed first belongs here; on a touch screen the focus would bring up its keyboard.
+    if (matchMedia("(pointer: fine)").matches && [null, document.body].includes(document.activeElement)) this.focus();
   }
 
   get text() {

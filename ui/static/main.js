@@ -381,8 +381,7 @@ class Page {
   /** Something about the shown chat has changed: keep title, Stop and the browser's tab in step. */
   changed() {
     const title = this.session?.title ?? "New chat";
-    this.title.textContent = title;
-    this.title.title = title;
+    Object.assign(this.title, { textContent: title, title });
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);
@@ -396,6 +395,5 @@ export function start(fillSettings) {
   window.pagedchat = {};
   const page = new Page(fillSettings);
   window.pagedchat.page = page;
-  if (matchMedia("(pointer: fine)").matches && [null, document.body].includes(document.activeElement)) page.composer.focus();
   page.socket.connect();
 }

@@ -128,7 +128,7 @@ export class Message {
     const parts = [];
     if (made.prompt_tokens && made.cached_tokens !== null && made.cached_tokens !== undefined) {
       const share = Math.round((100 * made.cached_tokens) / made.prompt_tokens);
-      parts.push(h("span.meter", {}, `${count(made.cached_tokens)} of ${count(made.prompt_tokens)} tokens reused`,
+      parts.push(h("span.meter", {}, h("span", {}, `${count(made.cached_tokens)} of ${count(made.prompt_tokens)}`, h("span.wide", {}, " tokens"), " reused"),
         h("u", { style: `--p:${share}%`, "aria-hidden": "true" })));
     }
     if (typeof made.ttft_s === "number") parts.push(h("span", {}, `first token ${seconds(made.ttft_s)}`));
