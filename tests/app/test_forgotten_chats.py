@@ -81,7 +81,10 @@ def test_a_deleted_chat_is_in_no_answer_any_more(server: PageServer, temporary: 
         assert not any(word in answers for word in (mine, first["id"], second["id"])) and kept in answers
         after = http.post("/api/kv/probe", json={"prompt": ids, "cache_salt": salt}).json()
         shared = 0 if temporary else common_prefix(ids, kept_ids, len(ids))
-        assert after["cached_tokens"] == shared < before["cached_tokens"] - 20 and after["reason"] in ("not_computed", "other_text")
+        assert after["cached_tokens"] == shared < before["cached_tokens"] - 20 and after["reason"] in (
+            "not_computed",
+            "other_text",
+        )
         assert http.get("/api/kv/branch", params={"session": mine}).status_code == 404
         assert http.post("/api/kv/probe", json={"prompt": kept_ids}).json() == found
         snapshot = http.get("/api/kv/snapshot").json()

@@ -43,7 +43,8 @@ def test_the_second_message_finds_the_whole_first_turn_while_a_title_is_written(
             assert waited == []
             return second["computed_tokens"], await room.texts(session)
 
-    (tmp_path / "words").mkdir(), (tmp_path / "model").mkdir()
+    for titles in ("words", "model"):
+        (tmp_path / titles).mkdir()
     assert play(story("words")) == play(story("model")), "the chat is the same, and computes the same, with titles"
 
 
