@@ -76,7 +76,9 @@ class ServiceCore:
 
     def is_temporary(self, thing_id: str | None) -> bool:
         """Whether a chat or message is, or belongs to, a temporary chat."""
-        return self._in_memory is not None and bool(thing_id) and self._in_memory.has(str(thing_id))
+        if self._in_memory is None or self._closed or not thing_id:
+            return False
+        return self._in_memory.has(str(thing_id))
 
     def salt(self, session_id: str) -> str:
         """What requests of a chat share blocks under: a temporary one shares them with no other chat."""

@@ -149,3 +149,13 @@ def test_a_folder_is_refused_and_a_presets_examples_begin_it(tmp_path):
             assert await room.texts(view["id"]) == ["One?", "Two."]
 
     play(story())
+
+
+def test_asking_for_one_after_the_end_of_the_server_finds_none(tmp_path):
+    async def story():
+        async with room_with(tmp_path) as room:
+            session = (await room.service.create_session("", temporary=True))["id"]
+            assert room.service.core.is_temporary(session)
+        assert not room.service.core.is_temporary(session)
+
+    play(story())
