@@ -22,6 +22,7 @@ from .errors import SessionError
 from .events import Followers
 from .reply_job import ReplyJob
 from .rows import Message, PromptPath, Session
+from .sampling import effective_params
 from .store import SessionStore
 from .views import View, message_view, preset_view, session_view
 
@@ -89,8 +90,9 @@ class ServiceCore:
         memory, kept = [], await self.read(self.store.sessions)
         if self._in_memory is not None:
             memory = await self.read(self._in_memory.sessions)
-        views = [self.session_view(one, temporary=True) for one in memory]
-        return views + [self.session_view(one, temporary=False) for one in kept]
+        usual, running = self._usual_params(), {job.message.session_id for job in self.jobs.values()}
+        views = [session_view(one, usual, running=one.id in running, temporary=True) for one in memory]
+        return views + [session_view(one, usual, running=one.id in running) for one in kept]
 
     # -- store and tasks --------------------------------------------------------------------------------------------
 
@@ -168,10 +170,12 @@ class ServiceCore:
 
     def session_view(self, session: Session, *, temporary: bool | None = None) -> View:
         """A session as pages see it; None looks whether it is a temporary one."""
-        defaults = self.engine.status.info.get("sampling_defaults") or {}
         running = bool(self.running(session.id))
         temporary = self.is_temporary(session.id) if temporary is None else temporary
-        return session_view(session, defaults, running=running, temporary=temporary)
+        return session_view(session, self._usual_params(), running=running, temporary=temporary)
+
+    def _usual_params(self) -> dict[str, Any]:
+        return effective_params({}, self.engine.status.info.get("sampling_defaults") or {})
 
     def tell(self, event: View) -> None:
         """Tell the followers."""

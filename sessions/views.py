@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .rows import Generation, Message, Session
-from .sampling import effective_params
 from .search import Found
 from .titles import UNTITLED
 from .trash import DeletedBranch
@@ -39,15 +38,19 @@ _GENERATION_SHOWN = (
 )
 
 
-def session_view(session: Session, model_defaults: dict[str, Any], *, running: bool, temporary: bool = False) -> View:
+def session_view(session: Session, usual_params: dict[str, Any], *, running: bool, temporary: bool = False) -> View:
     """A session: ``params`` as they act, ``own_params`` those chosen for it, ``running`` while a reply is written,
-    ``temporary`` if it is on no disk and ends with the server."""
+    ``temporary`` if it is on no disk and ends with the server.
+
+    Args:
+        usual_params: the sampling of a session that has chosen nothing; see ``effective_params``.
+    """
     return {
         "id": session.id,
         "title": session.title or UNTITLED,
         "head_id": session.head_id,
         "system_prompt": session.system_prompt,
-        "params": effective_params(session.params, model_defaults),
+        "params": {**usual_params, **session.params},
         "own_params": session.params,
         "model": session.model,
         "created_at": session.created_at,
