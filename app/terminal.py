@@ -24,11 +24,6 @@ def memory(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
 
 
-def counted(count: int, noun: str, several: str = "") -> str:
-    """A number with its noun: 1 chat, 2 chats; ``several`` where the plural is another one."""
-    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
-
-
 def local_time(moment: datetime | float | str) -> str:
     """A time as people here read it, with its zone: 2026-05-20 14:03 CEST.
 

@@ -31,6 +31,7 @@ from .raw_rows import ID_COLUMNS, RawPages, RawRow
 from .replacing import remove_part
 from .salvage_rows import TableRows
 from .schema import open_database
+from .wording import counted
 
 _SKIPPED = "_sqlite_migrations"
 
@@ -56,10 +57,10 @@ class SalvageReport:
 
     def sentences(self) -> list[str]:
         """The report, for a person."""
-        lines = [f"{_count(self.chats, 'chat')} and {_count(self.messages, 'message')} were read."]
+        lines = [f"{counted(self.chats, 'chat')} and {counted(self.messages, 'message')} were read."]
         if self.lost_messages:
             lines.append(
-                f"{_count(self.lost_messages, 'message')} could not be read; there may be more that none names."
+                f"{counted(self.lost_messages, 'message')} could not be read; there may be more that none names."
             )
         lines += [f"{title}: {what}" for title, what in self.affected]
         if self.unread:
@@ -192,11 +193,11 @@ def _add_raw_rows(work: Path, fresh: sqlite3.Connection, report: SalvageReport) 
             cut += one.table == "messages" and not one.whole
     if added:
         report.notes.append(
-            f"{_count(added, 'message')} {'was' if added == 1 else 'were'} found only by looking through all pages; "
+            f"{counted(added, 'message')} {'was' if added == 1 else 'were'} found only by looking through all pages; "
             "among them may be older states, or messages that were deleted."
         )
     if cut:
-        report.notes.append(f"Of {_count(cut, 'message')} the end of the text is lost.")
+        report.notes.append(f"Of {counted(cut, 'message')} the end of the text is lost.")
 
 
 def _known_ids(fresh: sqlite3.Connection, table: str) -> set[Any]:
@@ -245,9 +246,5 @@ def _affected(fresh: sqlite3.Connection, done: Mended) -> list[tuple[str, str]]:
     found += [(titles[one], "its last message is lost; the latest that was read is shown") for one in heads - empty]
     spoilt = "SELECT session_id, count(*) FROM messages WHERE instr(content, char(65533)) GROUP BY session_id"
     for session_id, count in fresh.execute(spoilt).fetchall():
-        found.append((titles[session_id], f"a part of the text of {_count(count, 'message')} cannot be read"))
+        found.append((titles[session_id], f"a part of the text of {counted(count, 'message')} cannot be read"))
     return found
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

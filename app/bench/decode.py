@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ..terminal import counted
+from ...sessions.wording import counted
 from .bench_run import against, side_by_side, warm_up
 from .figures import median, percentile
 from .http_load import Answer, Ask, LoadClient

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...engine.errors import ConfigError
-from ..terminal import counted
+from ...sessions.wording import counted
 
 SHARES = (50, 95, 99)
 SLO_NAMES = ("ttft", "itl", "tpot", "e2e")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...sessions.wording import counted
 from ..options import AsJson, ModelsDir
-from ..terminal import counted, say
+from ..terminal import say
 from .options import Output, default_model, keep
 
 if TYPE_CHECKING:

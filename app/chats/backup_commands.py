@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...engine.errors import PagedChatError
+from ...sessions.wording import counted
 from ..options import AsJson, DataDir
-from ..terminal import counted, local_time, memory
+from ..terminal import local_time, memory
 from .printing import print_json, print_lines
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...sessions.wording import counted
 from ..options import AsJson, DataDir
-from ..terminal import counted, local_time
+from ..terminal import local_time
 from .printing import SHORT_ID, print_json, print_lines, short_ids, tell
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...engine.errors import PagedChatError
+from ...sessions.wording import counted
 from ..options import AsJson, DataDir
-from ..terminal import counted
 from .printing import print_json, print_lines
 
 if TYPE_CHECKING:

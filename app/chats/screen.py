@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Any, TextIO
 
-from ..terminal import counted
+from ...sessions.wording import counted
 
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...engine.errors import PagedChatError
+from ...sessions.wording import counted
 from ..folders import reason_of, write_whole
 from ..options import AsJson, DataDir
-from ..terminal import counted
 
 if TYPE_CHECKING:
     from ...sessions.usage import Usage

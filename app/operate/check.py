@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from ...engine.errors import PagedChatError
+from ...sessions.wording import counted
 from ..instance import RunningServer, ask, ask_json, running_server
 from ..log import log_file
 from ..settings import Configuration
-from ..terminal import counted, local_time
+from ..terminal import local_time
 from .evidence import Evidence, EvidenceFolder, age_of
 from .known_good import KnownGoodStore, files_of
 from .running import configuration_in_force, running_info

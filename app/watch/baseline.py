@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..terminal import counted
+from ...sessions.wording import counted
 from .promql import bucket_quantile
 
 if TYPE_CHECKING:

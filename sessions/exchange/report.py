@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import SessionError
+from ..wording import counted
 
 MOST_LINES = 500
 """Entries of one kind that a report spells; the rest are counted."""
@@ -96,7 +97,7 @@ class Report:
     def summary(self) -> str:
         """One sentence for a person."""
         messages = sum(one.messages for one in self.chats)
-        chats, said = _many(len(self.chats), "chat"), _many(messages, "message")
+        chats, said = counted(len(self.chats), "chat"), counted(messages, "message")
         parts = [f"{chats} with {said} imported" if self.chats else "Nothing was imported"]
         if again := sum(one.seen_before for one in self.chats):
             parts.append(f"{again} of them had been here before")
@@ -131,7 +132,3 @@ def _chat_view(chat: ImportedChat) -> dict[str, Any]:
         "seen_before": chat.seen_before,
         "repairs": chat.repairs,
     }
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
