@@ -16,16 +16,21 @@ from support.prompts import builder_of
 
 
 class ScriptedModel(PagedModel):
-    """Says what it was told to, token by token; reads its context as ``PagedModel`` does."""
+    """Says what it was told to, token by token; reads its context as ``PagedModel`` does.
 
-    def __init__(self, num_blocks: int, block_size: int, vocab_size: int) -> None:
+    Left to itself it never says one of ``end_ids``: no reply ends by chance.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int, vocab_size: int, end_ids: set[int]) -> None:
         super().__init__(num_blocks, block_size)
         self.vocab_size = vocab_size
+        self.end_ids = sorted(end_ids)
         self.script: list[int] = []
 
     def _logits(self, groups: Any, row: int) -> np.ndarray:
         seen = b"".join(self._context(group, row).tobytes() for group in groups)
         logits = np.random.default_rng(zlib.crc32(seen)).normal(size=self.vocab_size)
+        logits[self.end_ids] = -1e6
         if self.script:
             logits[self.script.pop(0)] = 1e6
         return logits
@@ -38,7 +43,7 @@ class ChatEngine:
         self.builder = builder_of(template)
         self.tokenizer = self.builder._tokenizer
         config = EngineConfig(model="scripted", block_size=block_size, num_blocks=num_blocks, **settings)
-        self.model = ScriptedModel(num_blocks, block_size, self.tokenizer.num_tokens)
+        self.model = ScriptedModel(num_blocks, block_size, self.tokenizer.num_tokens, self.tokenizer.end_ids)
         self.engine = CheckedEngine(
             config, runner=self.model, tokenizer=self.tokenizer, prompt_builder=self.builder, num_blocks=num_blocks
         )  # type: ignore[arg-type]

@@ -109,7 +109,7 @@ def scripted_loop_client(
     tokenizer = builder._tokenizer
     engine = CheckedEngine(
         EngineConfig("scripted", block_size=block_size, num_blocks=num_blocks, **settings),
-        runner=ScriptedModel(num_blocks, block_size, tokenizer.num_tokens),  # type: ignore[arg-type]
+        runner=ScriptedModel(num_blocks, block_size, tokenizer.num_tokens, tokenizer.end_ids),  # type: ignore[arg-type]
         tokenizer=tokenizer,
         prompt_builder=builder,
         num_blocks=num_blocks,
