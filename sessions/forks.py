@@ -32,9 +32,10 @@ RUNNING = "This reply was still being written when the chat was forked."
 _VISIBLE = "hidden = 0 AND deleted_at IS NULL AND NOT (status = 'streaming' AND content = '' AND reasoning IS NULL)"
 _COPY_MESSAGE = """
 INSERT INTO messages (id, session_id, parent_id, role, status, error, shown, created_at, updated_at, copied_from,
-                      reasoning, content)
+                      kind, sent_before, sent_after, sources, reasoning, content)
 SELECT :new, :session, :parent, role, iif(status = 'streaming', 'interrupted', status),
-       iif(status = 'streaming', :running, error), shown, created_at, updated_at, id, reasoning, content
+       iif(status = 'streaming', :running, error), shown, created_at, updated_at, id,
+       kind, sent_before, sent_after, sources, reasoning, content
 FROM messages WHERE id = :old
 """
 _COPY_SESSION = """

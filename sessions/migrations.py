@@ -7,7 +7,8 @@
                              ├─ generations     how a reply came to be, one row for each run
                              ├─ message_tokens  the ids a message has in a prompt, for each model
                              └─ attachments     files that were sent with it
-    sessions ──> folders, presets, drafts
+    sessions ──> folders, presets, drafts, queued
+    attachments ──bytes──> documents ──> passages
 
 One truth: a message has one parent, a session has one head. Children, paths and siblings are queries. Every table
 that full-text search may index has an explicit integer key (implicit rowids change in VACUUM).
@@ -231,3 +232,51 @@ def m004_search(db: Database) -> None:
     for statement in _SEARCH:
         db.execute(statement)
     rebuild(db.conn)
+
+
+_PAGE = (
+    "ALTER TABLE messages ADD COLUMN kind TEXT",  # NULL: a turn; 'summary': what stands for all that is above it
+    "ALTER TABLE messages ADD COLUMN sent_before TEXT",  # what its prompt has before the content: whole files
+    "ALTER TABLE messages ADD COLUMN sent_after TEXT",  # and after it: passages of larger ones
+    "ALTER TABLE messages ADD COLUMN sources TEXT",  # JSON: what of which file that is
+    "CREATE INDEX messages_summaries ON messages (session_id, id) WHERE kind = 'summary'",
+    """
+CREATE TABLE queued (                    -- messages that wait for the end of a reply
+    key        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id         TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL REFERENCES sessions (id),
+    after_id   TEXT NOT NULL,            -- the reply it goes under
+    place      INTEGER NOT NULL,         -- its turn among those of the reply
+    text       TEXT NOT NULL,
+    files      TEXT NOT NULL DEFAULT '[]', -- JSON: ids of attachments
+    created_at TEXT NOT NULL,
+    FOREIGN KEY (session_id, after_id) REFERENCES messages (session_id, id)
+)
+""",
+    """
+CREATE TABLE documents (                 -- what a file says, by the SHA-256 of its bytes
+    sha256  TEXT PRIMARY KEY,
+    text    TEXT,                        -- NULL: it could not be read
+    problem TEXT,                        -- why not
+    made_at TEXT NOT NULL
+)
+""",
+    """
+CREATE TABLE passages (
+    key    INTEGER PRIMARY KEY AUTOINCREMENT,
+    sha256 TEXT NOT NULL REFERENCES documents (sha256),
+    number INTEGER NOT NULL,             -- its place in the document, from 1
+    start  INTEGER NOT NULL,             -- characters of the document's text: start to end
+    "end"  INTEGER NOT NULL,
+    UNIQUE (sha256, number)
+)
+""",
+    "CREATE INDEX queued_by_reply ON queued (session_id, after_id, place)",
+)
+
+
+@migrations()
+def m005_page(db: Database) -> None:
+    """Summaries that later turns go on from, texts of files in prompts, and messages that wait."""
+    for statement in _PAGE:
+        db.execute(statement)

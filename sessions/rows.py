@@ -117,6 +117,9 @@ class Message:
         hidden: a reply that ended without any text; no path or sibling list names it.
         deleted_at, deleted_root: it is in the trash, since that message was deleted.
         copied_from: id of the message that it is a copy of.
+        kind: "summary" for one that stands for all that is above it; None for a turn.
+        sent_before, sent_after: what its prompt has around the content: texts of its files.
+        sources: JSON, what of which file that is.
         siblings: ids of the visible messages under the same parent, in the order they were made.
         generation: the last run, of a reply that has been started by a model.
     """
@@ -135,6 +138,10 @@ class Message:
     deleted_root: str | None
     copied_from: str | None
     reasoning: str | None
+    kind: str | None = None
+    sent_before: str | None = None
+    sent_after: str | None = None
+    sources: str | None = None
     siblings: list[str] = field(default_factory=list)
     generation: Generation | None = None
 

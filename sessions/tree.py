@@ -41,7 +41,8 @@ _LAST_LEAF_BESIDE = _LAST_LEAF.format(
 _AT_ONCE = 500
 _MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages m WHERE m.id IN (?)"
 _FAR_MESSAGES = _MESSAGES.replace("m.content", "'' AS content").replace("m.reasoning", "NULL AS reasoning")
-for _late in ("deleted_root", "copied_from"):  # columns behind a text: reading them would read the text
+_LATE = ("deleted_root", "copied_from", "kind", "sent_before", "sent_after", "sources")
+for _late in _LATE:  # columns behind a text: reading them would read the text
     _FAR_MESSAGES = _FAR_MESSAGES.replace(f"m.{_late}", f"NULL AS {_late}")
 _CHILDREN = (
     "SELECT parent_id, id FROM messages WHERE session_id = ? AND parent_id IN (?) AND hidden = 0 "

@@ -93,6 +93,7 @@ def message_view(message: Message) -> View:
         "hidden": message.hidden,
         "deleted_at": message.deleted_at,
         "copied_from": message.copied_from,
+        "kind": message.kind,
         "siblings": message.siblings,
         "sibling_index": place,
         "generation": generation_view(message.generation) if message.generation else None,
