@@ -239,6 +239,7 @@ _PAGE = (
     "ALTER TABLE messages ADD COLUMN sent_before TEXT",  # what its prompt has before the content: whole files
     "ALTER TABLE messages ADD COLUMN sent_after TEXT",  # and after it: passages of larger ones
     "ALTER TABLE messages ADD COLUMN sources TEXT",  # JSON: what of which file that is
+    "ALTER TABLE generations ADD COLUMN own TEXT",  # JSON: parameters chosen for this reply alone
     "CREATE INDEX messages_summaries ON messages (session_id, id) WHERE kind = 'summary'",
     """
 CREATE TABLE queued (                    -- messages that wait for the end of a reply

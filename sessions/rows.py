@@ -69,6 +69,7 @@ class Generation:
         left_out, left_out_tokens: messages before it, which did not fit into the context.
         engine: JSON, what computed it.
         prompt_hash: names the token ids of its prompt.
+        own: JSON, those of its parameters that were chosen for this reply alone; None if none were.
     """
 
     message_id: str
@@ -98,6 +99,7 @@ class Generation:
     left_out_tokens: int | None = None
     engine: str | None = None
     prompt_hash: str | None = None
+    own: str | None = None
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Generation:

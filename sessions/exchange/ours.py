@@ -37,7 +37,7 @@ _CHAT_IDS = ("head_id", "forked_from")
 _CHAT_NAMES = ("title", "model", "folder")
 _NODE_TEXTS = ("reasoning", "error")
 _NODE_IDS = ("replaces_id", "deleted_root", "copied_from")
-_RUN_TEXTS = ("model_fingerprint", "finish_reason", "note", "engine", "prompt_hash")
+_RUN_TEXTS = ("model_fingerprint", "finish_reason", "note", "engine", "prompt_hash", "own")
 _RUN_SECONDS = ("queue_s", "prefill_s", "decode_s", "ttft_s")
 _TITLES_BY = ("words", "user", "model")
 
