@@ -110,6 +110,10 @@ class EngineCalls(ABC):
         """Ids of a text, special tokens not recognised."""
         return await self._call("tokenize", text)
 
+    async def spell(self, token_ids: list[int]) -> list[tuple[str, bool]]:
+        """What ids stand for: texts, and apart from them, marked True, the names of control tokens."""
+        return [(text, control) for text, control in await self._call("spell", token_ids)]
+
     async def build_prompt(
         self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, begun_at: str | None = None
     ) -> RequestStarted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from .errors import RequestError
@@ -72,6 +73,22 @@ class EngineInspection:
             "first_difference": found if found < len(token_ids) else None,
             "reason": self._miss_reason(token_ids, salt, found) if found < len(token_ids) else None,
         }
+
+    def spell(self, token_ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """What ids stand for, in order: texts, and apart from them, marked True, the names of control tokens.
+
+        Bytes that form no character are shown as U+FFFD.
+
+        Raises:
+            RequestError: an id that the model does not have.
+        """
+        self._check_ids(token_ids)
+        special, join = self.tokenizer.special_ids, self.tokenizer.join_bytes
+        spelled: list[tuple[str, bool]] = []
+        for control, run in groupby(token_ids, special.__contains__):
+            for part in [[one] for one in run] if control else [list(run)]:
+                spelled.append((join(part).decode("utf-8", "replace"), control))
+        return spelled
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         num_tokens = self.tokenizer.num_tokens

@@ -67,6 +67,7 @@ class WorkerLoop:
             "reset_cache": self._reset_cache,
             "forget": lambda session: engine.forget(session),
             "tokenize": engine.tokenizer.encode,
+            "spell": lambda token_ids: engine.spell(token_ids),
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,
             "stats": engine.stats,

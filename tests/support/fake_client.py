@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 from pagedchat.engine.context_policy import build_to_fit, room_for
@@ -270,6 +271,15 @@ class FakeEngineClient(FakeCache):
             "first_difference": difference,
             **({} if built is None else {"left_out_messages": built.left_out_messages, "kept_from": built.kept_from}),
         }
+
+    async def spell(self, token_ids: list[int]) -> list[tuple[str, bool]]:
+        names = {END: "<end>", **{number: f"<{role}>" for role, number in HEADERS.items()}}
+        runs = [(control, list(run)) for control, run in groupby(token_ids, names.__contains__)]
+        return [
+            (names[part[0]] if control else bytes(part).decode("utf-8", "replace"), control)
+            for control, run in runs
+            for part in ([[one] for one in run] if control else [run])
+        ]
 
     async def tokenize(self, text: str) -> list[int]:
         return list(text.encode())
