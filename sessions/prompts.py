@@ -13,7 +13,7 @@ from .errors import SessionError
 from .fingerprints import engine_facts
 from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
-from .sampling import effective_params
+from .sampling import effective_params, merged_params
 
 _SEED_BITS = 48
 
@@ -69,11 +69,19 @@ class Prompt:
             self.generation.left_out_tokens = started.left_out_tokens
 
 
-def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerprint: str, salt: str = "") -> Prompt:
+def build_prompt(
+    path: PromptPath,
+    reply: Message,
+    info: dict[str, Any],
+    fingerprint: str,
+    salt: str = "",
+    own: dict[str, Any] | None = None,
+) -> Prompt:
     """The request for ``reply``.
 
     Args:
         path: the branch up to its question, or up to the reply itself when it is continued.
+        own: sampling chosen for this reply alone, over its chat's; None in it is the model's own.
         salt: only chats of the same salt share cached blocks.
 
     Raises:
@@ -86,7 +94,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         check_continuable(path, reply, fingerprint)
         if not is_own(reply, fingerprint):
             messages[-1]["token_ids"] = None
-    params = effective_params(path.session.params, info.get("sampling_defaults") or {})
+    params = effective_params(merged_params(path.session.params, own or {}), info.get("sampling_defaults") or {})
     if params.get("seed") is None:
         params["seed"] = secrets.randbits(_SEED_BITS)
     run = (reply.generation.run if reply.generation else 0) + 1
@@ -110,6 +118,7 @@ def build_prompt(path: PromptPath, reply: Message, info: dict[str, Any], fingerp
         seed=params["seed"],
         started_at=now(),
         engine=json.dumps(engine_facts(info)),
+        own=json.dumps(own) if own else None,
     )
     return Prompt(request, generation, path.session.system_prompt, message_ids, frozenset(path.far))
 

@@ -83,6 +83,9 @@ class _End:
 class ReplyJob:
     """Runs, follows and saves one reply.
 
+    Args:
+        own: sampling chosen for this reply alone; see ``build_prompt``.
+
     Attributes:
         message: the reply's row as last stored.
         prompt_tokens: ids of the prompt before the reply's header, once the engine has told them.
@@ -90,9 +93,10 @@ class ReplyJob:
         done: set when the end is saved, or given up because the program closes.
     """
 
-    def __init__(self, host: JobHost, message: Message) -> None:
+    def __init__(self, host: JobHost, message: Message, own: dict[str, Any] | None = None) -> None:
         self._host = host
         self.message = message
+        self._own = own
         self.prompt_tokens: list[int] = []
         self.generated = asyncio.Event()
         self.done = asyncio.Event()
@@ -251,7 +255,7 @@ class ReplyJob:
         path = await self._host.prompt_path(last_id)
         fingerprint = self._host.fingerprint()
         salt = self._host.salt(self.message.session_id)
-        prompt = build_prompt(path, self.message, self._host.engine.status.info, fingerprint, salt)
+        prompt = build_prompt(path, self.message, self._host.engine.status.info, fingerprint, salt, self._own)
         self._generation = prompt.generation
         return prompt
 

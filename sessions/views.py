@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .rows import Generation, Message, Session
+from .rows import Generation, Message, Session, json_object
 from .search import Found
 from .titles import UNTITLED
 from .trash import DeletedBranch
@@ -101,11 +101,24 @@ def message_view(message: Message) -> View:
 
 
 def generation_view(generation: Generation) -> View:
-    """How a reply came to be; ``tokens_per_second`` counts from the first token on."""
+    """How a reply came to be; ``own`` holds the parameters chosen for it alone, where there are some."""
     view: View = {name: getattr(generation, name) for name in _GENERATION_SHOWN}
-    tokens, seconds = generation.completion_tokens, generation.decode_s
-    view["tokens_per_second"] = (tokens - 1) / seconds if tokens and tokens > 1 and seconds else None
+    view["tokens_per_second"] = tokens_per_second(generation)
+    if generation.own:
+        view["own"] = json_object(generation.own)
     return view
+
+
+def run_view(run: Generation) -> View:
+    """All that is known of a run: every column, and ``tokens_per_second``."""
+    own, engine = json_object(run.own), json_object(run.engine)
+    return {**asdict(run), "own": own, "engine": engine, "tokens_per_second": tokens_per_second(run)}
+
+
+def tokens_per_second(generation: Generation) -> float | None:
+    """The speed from the first token on; None where there is no second one."""
+    tokens, seconds = generation.completion_tokens, generation.decode_s
+    return (tokens - 1) / seconds if tokens and tokens > 1 and seconds else None
 
 
 def found_view(found: Found) -> View:
