@@ -240,6 +240,7 @@ _PAGE = (
     "ALTER TABLE messages ADD COLUMN sent_after TEXT",  # and after it: passages of larger ones
     "ALTER TABLE messages ADD COLUMN sources TEXT",  # JSON: what of which file that is
     "ALTER TABLE generations ADD COLUMN own TEXT",  # JSON: parameters chosen for this reply alone
+    "ALTER TABLE generations ADD COLUMN given_tokens INTEGER",  # ids of the reply that it was given to begin with
     "CREATE INDEX messages_summaries ON messages (session_id, id) WHERE kind = 'summary'",
     """
 CREATE TABLE queued (                    -- messages that wait for the end of a reply

@@ -70,6 +70,8 @@ class Generation:
         engine: JSON, what computed it.
         prompt_hash: names the token ids of its prompt.
         own: JSON, those of its parameters that were chosen for this reply alone; None if none were.
+        given_tokens: leading ids of the reply that were given, not sampled: those of another version down to a token,
+            and the one that was chosen in its place. None for a reply that began by itself.
     """
 
     message_id: str
@@ -100,6 +102,7 @@ class Generation:
     engine: str | None = None
     prompt_hash: str | None = None
     own: str | None = None
+    given_tokens: int | None = None
 
     @classmethod
     def from_row(cls, row: sqlite3.Row) -> Generation:
