@@ -86,6 +86,15 @@ def sent(connection: sqlite3.Connection, session_id: str, edits_id: str | None =
     return _write(connection, Draft(session_id, version=draft.version + 1, updated_at=now()))
 
 
+def add_text(connection: sqlite3.Connection, session_id: str, text: str, *, before: bool = False) -> Draft:
+    """Put a text behind what a draft has, or ``before`` it; returns the draft as it is then."""
+    draft = _read(connection, session_id)
+    parts = [text, draft.text] if before else [draft.text, text]
+    draft.text = "\n\n".join(part for part in parts if part)
+    draft.version, draft.updated_at = draft.version + 1, now()
+    return _write(connection, draft)
+
+
 def _read(connection: sqlite3.Connection, session_id: str) -> Draft:
     columns = "session_id, text, parent_id, edits_id, version, updated_at"
     row = connection.execute(f"SELECT {columns} FROM drafts WHERE session_id = ?", [session_id]).fetchone()
