@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import drafts, forks, tree, turns
+from . import drafts, forks, queued, tree, turns
 from .attachments import attach
 from .connection import Connection
 from .drafts import Draft
@@ -12,6 +12,7 @@ from .errors import SessionError
 from .forks import ForkMode
 from .recipe import Recipe, read_recipe
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
+from .stored_facts import StoredFacts, read_facts
 
 
 class TreeStore:
@@ -80,6 +81,11 @@ class TreeStore:
             session = turns.session(connection, last.session_id)
             return tree.prompt_path(connection, session, message_id, fingerprint, room)
 
+    def facts(self, message_id: str, fingerprint: str) -> StoredFacts:
+        """All that is stored about a message. See ``stored_facts.read_facts``."""
+        with self._reader.reading() as connection:
+            return read_facts(connection, message_id, fingerprint)
+
     def recipe(self, message_id: str, run: int | None = None) -> Recipe:
         """What a run of a reply takes to be made again. See ``recipe.read_recipe``."""
         with self._reader.reading() as connection:
@@ -127,25 +133,47 @@ class TreeStore:
         return self.send_draft(session_id, session_id, parent_id, text)[:3]
 
     def send_draft(
-        self, draft: str, session_id: str, parent_id: str | None, text: str, attachment_ids: Sequence[str] = ()
+        self,
+        draft: str,
+        session_id: str,
+        parent_id: str | None,
+        text: str,
+        attachment_ids: Sequence[str] = (),
+        queued_id: str | None = None,
     ) -> tuple[Session, Message, Message, Draft | None]:
         """As ``add_question``, and the draft that this takes away, emptied; None if there was none.
 
         Args:
             draft: the chat whose draft this was; "" for the chat that had not begun.
             attachment_ids: files that go with the message.
+            queued_id: the waiting message that this was, in place of a draft. What waited behind it waits for the new
+                reply, and a branch beside its place that is shown stays shown.
         """
         with self._writer.transaction(durable=True) as connection:
+            head_id = queued.other_branch(connection, session_id, parent_id) if queued_id else None
             reply_id = turns.add_question(connection, session_id, parent_id, text)
-            emptied = drafts.sent(connection, draft)
+            if queued_id is None:
+                emptied = drafts.sent(connection, draft)
+            else:
+                emptied = None
+                queued.follow(connection, queued.take(connection, session_id, queued_id).after_id, reply_id)
+            if head_id is not None:
+                turns.move_head(connection, session_id, head_id)
             reply = turns.message(connection, reply_id)
             assert reply.parent_id is not None
             attach(connection, session_id, reply.parent_id, attachment_ids)
             return turns.session(connection, session_id), turns.message(connection, reply.parent_id), reply, emptied
 
     def add_reply(self, message_id: str) -> tuple[Session, Message]:
-        """The row of another reply. See ``turns.add_reply``."""
-        return self._add(turns.add_reply, message_id)
+        """The row of another reply. See ``turns.add_replies``."""
+        session, replies = self.add_replies(message_id)
+        return session, replies[0]
+
+    def add_replies(self, message_id: str, count: int = 1) -> tuple[Session, list[Message]]:
+        """The rows of several replies to one question. See ``turns.add_replies``."""
+        with self._writer.transaction(durable=True) as connection:
+            replies = [turns.message(connection, one) for one in turns.add_replies(connection, message_id, count)]
+            return turns.session(connection, replies[0].session_id), replies
 
     def resume_reply(self, message_id: str) -> tuple[Session, Message]:
         """Open a reply that was cut off. See ``turns.resume_reply``."""

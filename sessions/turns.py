@@ -38,6 +38,11 @@ _UPSERT_GENERATION = (
     f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
     f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
 )
+_WAIT_FOR_THIS = (
+    "UPDATE queued SET after_id = ?1 WHERE session_id = ?2 AND after_id IN "
+    "(SELECT id FROM messages WHERE session_id = ?2 AND parent_id = ?3 AND hidden = 1)"
+)
+"""What waited for replies to a question that ended without any text waits for the next one."""
 COPY_TOKENS = (
     "INSERT INTO message_tokens (message_id, fingerprint, header_tokens, token_ids) "
     "SELECT ?, fingerprint, header_tokens, token_ids FROM message_tokens"
@@ -145,8 +150,10 @@ def question_place(connection: sqlite3.Connection, session_id: str, parent_id: s
     return question.parent_id if question else parent.parent_id
 
 
-def add_reply(connection: sqlite3.Connection, message_id: str) -> str:
-    """Another reply: beside ``message_id`` if that is a reply, under it if it is a question; returns its id.
+def add_replies(connection: sqlite3.Connection, message_id: str, count: int = 1) -> list[str]:
+    """So many replies: beside ``message_id`` if that is a reply, under it if it is a question; returns their ids.
+
+    The first one is shown.
 
     Raises:
         SessionError: there is no question to answer.
@@ -159,7 +166,8 @@ def add_reply(connection: sqlite3.Connection, message_id: str) -> str:
     if _is_empty(target):
         _hide(connection, target.id)
         replaced = None
-    return _start_reply(connection, target.session_id, question, replaced)
+    first = _start_reply(connection, target.session_id, question, replaced)
+    return [first, *(_insert_reply(connection, target.session_id, question, replaced) for _ in range(count - 1))]
 
 
 def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tuple[str, str | None]:
@@ -288,10 +296,15 @@ def forget_system_tokens(connection: sqlite3.Connection, session_id: str) -> Non
 
 
 def _start_reply(connection: sqlite3.Connection, session_id: str, question_id: str, replaced: str | None) -> str:
-    reply_id = _insert(connection, session_id, question_id, "assistant", "", "streaming")
-    connection.execute("UPDATE messages SET replaces_id = ? WHERE id = ?", [replaced, reply_id])
+    reply_id = _insert_reply(connection, session_id, question_id, replaced)
     move_head(connection, session_id, reply_id)
     _touch(connection, session_id)
+    return reply_id
+
+
+def _insert_reply(connection: sqlite3.Connection, session_id: str, question_id: str, replaced: str | None) -> str:
+    reply_id = _insert(connection, session_id, question_id, "assistant", "", "streaming")
+    connection.execute("UPDATE messages SET replaces_id = ? WHERE id = ?", [replaced, reply_id])
     return reply_id
 
 
