@@ -14,6 +14,7 @@ from .fingerprints import engine_facts
 from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
 from .sampling import effective_params, merged_params
+from .sent_files import sent_text
 
 _SEED_BITS = 48
 
@@ -155,7 +156,7 @@ def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
             continue
         if one.role == "assistant" and one.empty:
             continue
-        messages.append(_message(one.role, one.content, path.token_ids.get(one.id)))
+        messages.append(_message(one.role, sent_text(one), path.token_ids.get(one.id)))
         message_ids.append(one.id)
     places = {message_id: place for place, message_id in enumerate(message_ids)}
     for message, message_id in zip(messages, message_ids, strict=True):
