@@ -19,6 +19,7 @@ from .checks import clean_params, clean_text, clean_title
 from .connection import Connection
 from .errors import SessionError
 from .ids import new_id, now
+from .preset_beginnings import Beginning, beginnings
 from .rows import json_object
 
 _TEXTS = ("system_prompt", "policy", "retrieval")
@@ -87,6 +88,11 @@ class Presets:
         """
         with self._reader.reading() as connection:
             return preset(connection, preset_id)
+
+    def beginnings(self, preset_id: str, fingerprint: str, messages: int, limit: int) -> list[Beginning]:
+        """See ``preset_beginnings``."""
+        with self._reader.reading() as connection:
+            return beginnings(connection, preset_id, fingerprint, messages, limit)
 
     def save(self, preset_id: str | None, changes: dict[str, Any], version: int | None) -> Preset:
         """Change the named parts of a preset, or make one.
