@@ -110,6 +110,7 @@ class Engine(CacheCare):
         continues: bool = False,
         lane: str = "",
         keep: bool = True,
+        begins_with: Sequence[int] = (),
     ) -> None:
         """Queue a request; with ``params.n`` above 1 it becomes so many samples, told apart by the outputs' index.
 
@@ -120,6 +121,7 @@ class Engine(CacheCare):
             continues: the prompt ends within a reply, so a space that the next token begins with is part of its text.
             keep: whether what it computes stays in the cache.
             lane: requests of one salt take turns by lane (a chat, say); without one the request is on its own.
+            begins_with: ids that the one reply begins with, as if they had been sampled.
 
         Raises:
             RequestError: when it can never be served: an empty or too long prompt, an id in use, unknown tokens.
@@ -127,7 +129,8 @@ class Engine(CacheCare):
         """
         prompt = list(prompt_token_ids)
         self._check_id(request_id, params.n)
-        self._check_prompt(prompt, params.n)
+        self._check_prompt([*prompt, *begins_with[:-1]], params.n)
+        self._check_ids(begins_with)
         self.sampler.check(params)
         room, now = self.max_model_len - len(prompt), self._clock()
         seed = params.seed if params.seed is not None else int.from_bytes(os.urandom(8), "little")
@@ -146,6 +149,7 @@ class Engine(CacheCare):
                 lane=lane,
                 priority=priority,
                 keep=keep,
+                begins_with=list(begins_with),
                 index=index,
                 parent_id=request_id,
             )
@@ -319,9 +323,9 @@ class Engine(CacheCare):
         request.metrics.queue_s = now - request.arrival
         if request.index:
             return  # the prompt of several samples counts once
-        request.metrics.prompt_tokens = request.num_prompt_tokens
+        request.metrics.prompt_tokens = request.num_tokens
         request.metrics.cached_tokens = request.num_computed
-        request.metrics.computed_tokens = request.num_prompt_tokens - request.num_computed
+        request.metrics.computed_tokens = request.num_tokens - request.num_computed
         looked_up = self.kv.enable_caching and not request.needs_prompt_logits
         self._counters_of(request).note_admission(request, looked_up)
 

@@ -32,6 +32,9 @@ class GenerateRequest:
             is the length of a message at the beginning that far more tokens follow than the context holds.
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.
+        begins_with: ids that the reply begins with, as if they had been sampled: its text begins with theirs, and
+            penalties, limits and stops count them. All but the last count as the prompt's in the metrics; the last one
+            is the first of the outputs' ids.
         template_args: more variables for the chat template, such as ``enable_thinking``.
         begun_at: when the chat began (ISO 8601), which is the date that its template writes; today without.
         trim: leave out the oldest turns of ``messages`` if they do not fit into the context and the engine's
@@ -45,7 +48,7 @@ class GenerateRequest:
         keep: whether what it computes stays in the cache. Without, it uses what is cached and leaves nothing behind.
 
     Raises:
-        RequestError: if none or several of the three are given.
+        RequestError: if none or several of the three are given, or several samples begin with the same ids.
     """
 
     params: SamplingParams
@@ -54,6 +57,7 @@ class GenerateRequest:
     prompt: str | None = None
     messages: list[dict[str, Any]] | None = None
     add_generation_prompt: bool = True
+    begins_with: list[int] = field(default_factory=list)
     template_args: dict[str, Any] = field(default_factory=dict)
     begun_at: str | None = None
     trim: bool = False
@@ -68,6 +72,8 @@ class GenerateRequest:
         given = [one for one in (self.prompt_token_ids, self.prompt, self.messages) if one is not None]
         if len(given) != 1:
             raise RequestError("A request needs exactly one of prompt_token_ids, prompt and messages.")
+        if self.begins_with and (self.params.n > 1 or self.params.prompt_logprobs is not None):
+            raise RequestError("A reply that begins with given ids has one sample, and its prompt no logprobs.")
 
 
 @dataclass

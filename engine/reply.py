@@ -21,13 +21,15 @@ class Reply:
         self._end_ids = end_ids(request.params, tokenizer)
         self._tokenizer = tokenizer
         self._detokenizer = IncrementalDetokenizer(tokenizer, request.params.stop, continues=continues)
+        self._begun = self._detokenizer.append(request.begins_with[:-1], may_stop=False)
 
     def take(self, token: int, output: RequestOutput) -> FinishReason | None:
         """Account for a sampled token, already the request's last one; put its text into ``output``."""
+        output.text, self._begun = self._begun, ""
         if token in self._end_ids:
             return "stop"
         may_stop = self.request.num_output_tokens > self.request.params.min_tokens
-        output.text = self._detokenizer.append([token], may_stop=may_stop)
+        output.text += self._detokenizer.append([token], may_stop=may_stop)
         if self._detokenizer.stopped:
             return "stop"
         if self.request.num_output_tokens >= self.request.max_tokens:

@@ -40,6 +40,7 @@ class Request:
         lane: within a salt, lanes (chats, say) take turns; a request without one is a lane of its own.
         priority: lower runs first.
         keep: what it computes stays in the cache for others.
+        begins_with: ids that its output begins with, whatever is sampled.
         index: which of the samples of a request with ``n`` above 1 this is.
         parent_id: the id under which outputs are told; that of all samples of one request.
         user: in whose name it computes and uses cached blocks (see `cache_users`): a session, a pin, or anybody.
@@ -58,13 +59,14 @@ class Request:
     lane: str = ""
     priority: int = 0
     keep: bool = True
+    begins_with: list[int] = field(default_factory=list)
     index: int = 0
     parent_id: str = ""
 
     def __post_init__(self) -> None:
         self.parent_id = self.parent_id or self.request_id
         self.user = self.labels.get("session") or _pin_of(self.parent_id) or ANYBODY
-        self.token_ids = list(self.prompt_token_ids)
+        self.token_ids = [*self.prompt_token_ids, *self.begins_with[:-1]]
         self.num_computed = 0
         self.tables: list[BlockTable[int]] = [BlockTable("i")]
         self.num_stored = 0
@@ -97,6 +99,12 @@ class Request:
     def num_output_tokens(self) -> int:
         """Tokens generated so far."""
         return len(self.token_ids) - len(self.prompt_token_ids)
+
+    @property
+    def given_token(self) -> int | None:
+        """The next token of its output, if that is not to be sampled."""
+        place = self.num_output_tokens
+        return self.begins_with[place] if place < len(self.begins_with) else None
 
     @property
     def num_to_compute(self) -> int:

@@ -16,6 +16,8 @@ Order of operations, each off unless asked for:
     11. ``min_p``                 those at least so many times as likely as the likeliest
     12. one draw, by a random number that follows from the request's seed and the token's place in its reply
 
+A token that the reply was given to begin with (``begins_with``) comes whatever was chosen.
+
 Steps 2 to 4 and 8 to 11 are those of transformers, in its order; 5 and 6 are vLLM's and OpenAI's; 7 comes behind the
 other penalties as in llama.cpp. Two things differ on purpose. Control tokens (turn and text markers) and
 ``stop_token_ids`` are never penalized by 4 to 7: they come back every turn, and a model that may not use them does
@@ -132,6 +134,9 @@ class Sampler:
         random = np.flatnonzero(fine & ~np.fromiter((state.greedy for state in states), bool, len(states)))
         if len(random):
             best[random] = self._draw(logits, peaks, random, requests, states)
+        for row, request in enumerate(requests):
+            if request.begins_with and request.given_token is not None:
+                best[row] = request.given_token
         tokens = [token if good else None for token, good in zip(best.tolist(), fine.tolist(), strict=True)]
         sampled = [Sampled(request, token) for request, token in zip(requests, tokens, strict=True)]
         self._tell(sampled, states, telling, raw)

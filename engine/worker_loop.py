@@ -121,6 +121,7 @@ class WorkerLoop:
                 priority=request.priority,
                 lane=request.lane,
                 keep=request.keep,
+                begins_with=request.begins_with,
                 continues=not request.add_generation_prompt,
             )
         except Exception as error:

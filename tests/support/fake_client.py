@@ -6,6 +6,7 @@ Tokens are bytes (id = byte), ``END`` closes a turn, each role has a header id; 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import groupby
@@ -18,7 +19,7 @@ from pagedchat.engine.metric_catalogue import blank_metrics
 from pagedchat.engine.prompt import BuiltPrompt, PromptMessage
 from pagedchat.engine.reasoning import ReasoningSplitter
 from pagedchat.engine.status import EngineStatus
-from pagedchat.engine.types import RequestMetrics, RequestOutput
+from pagedchat.engine.types import RequestMetrics, RequestOutput, TokenLogprob, TokenLogprobs
 from support.fake_cache import FakeCache
 
 END = 256
@@ -128,10 +129,10 @@ class FakeEngineClient(FakeCache):
             raise error
         await self.wait_ready()
         started = self._build(request)
-        metrics = RequestMetrics(prompt_tokens=len(started.prompt_token_ids))
-        metrics.cached_tokens = self._cached(started.prompt_token_ids)
+        tokens = [*started.prompt_token_ids, *request.begins_with[:-1]]
+        metrics = RequestMetrics(prompt_tokens=len(tokens))
+        metrics.cached_tokens = self._cached(tokens)
         metrics.computed_tokens = metrics.prompt_tokens - metrics.cached_tokens
-        tokens = list(started.prompt_token_ids)
         self._live[request.request_id] = (request, tokens)
         begun = time.monotonic()
         try:
@@ -149,7 +150,7 @@ class FakeEngineClient(FakeCache):
         reply = self._next_reply(request)
         limit = request.params.max_tokens or 1 << 30
         self._emit("stored", request, tokens)
-        for character in [*reply, ""]:
+        for character in [*given_steps(request), *reply, ""]:
             if self.delay_s:
                 await asyncio.sleep(self.delay_s)
             await self._wait_gate(request.request_id)
@@ -157,13 +158,17 @@ class FakeEngineClient(FakeCache):
             if request.request_id in self._ends:
                 output.finish_reason, output.error = self._ends[request.request_id]  # type: ignore[assignment]
             else:
-                output.token_ids = list(character.encode()) if character else [END]
-                output.text = character
+                if isinstance(character, Given):
+                    output.token_ids, output.text = request.begins_with[-1:], character
+                    output.logprobs = scripted_logprobs(request, tokens)
+                else:
+                    output.token_ids = list(character.encode()) if character else [END]
+                    output.text = character
                 metrics.completion_tokens += len(output.token_ids)
                 metrics.ttft_s = metrics.ttft_s or time.monotonic() - begun
-                if not character:
+                if output.token_ids[-1] == END:
                     output.finish_reason = "stop"
-                elif metrics.completion_tokens >= limit:
+                elif metrics.completion_tokens + len(request.begins_with[:-1]) >= limit:
                     output.finish_reason = "length"
             tokens += output.token_ids
             metrics.decode_s = time.monotonic() - begun
@@ -307,6 +312,32 @@ class FakeEngineClient(FakeCache):
 
     async def stats(self) -> dict[str, Any]:
         return {"running": len(self._live), "waiting": 0, "pins": list(self.pins.values())}
+
+
+class Given(str):
+    """The text that a reply was given to begin with."""
+
+
+def given_steps(request: GenerateRequest) -> list[Given]:
+    """The first step of a reply that begins with given ids."""
+    given = bytes(one for one in request.begins_with if one < END).decode("utf-8", "ignore")
+    return [Given(given)] if request.begins_with else []
+
+
+def scripted_logprobs(request: GenerateRequest, tokens: list[int]) -> list[TokenLogprobs] | None:
+    """Of a given token: half as likely as the letter before the likeliest, and so on; which those are, tokens say."""
+    if request.params.logprobs is None:
+        return None
+    taken = request.begins_with[-1]
+    letters = [97 + (sum(tokens) + place) % 26 for place in range(request.params.logprobs)]
+    if taken not in letters:
+        letters = [taken, *letters][: request.params.logprobs]
+    top = [
+        TokenLogprob(one, -(place + 1) * math.log(2), place + 1, bytes([one]) if one < END else b"<end>")
+        for place, one in enumerate(letters)
+    ]
+    own = next(one for one in top if one.token_id == taken)
+    return [TokenLogprobs(**vars(own), top=top)]
 
 
 def _built(messages: Sequence[PromptMessage], add_header: bool) -> BuiltPrompt:
