@@ -20,7 +20,9 @@ from .errors import SessionError, explained
 from .exchange.exchange_store import ExchangeStore
 from .exchange.files import FileFolder
 from .library import Library, check_folder
+from .outline import Outlines
 from .presets import Preset, Presets
+from .queued import Queue
 from .rows import SESSION_COLUMNS, Session
 from .schema import connect, empty_notice, memory_database, missing_notice, open_database
 from .search import Search
@@ -40,9 +42,11 @@ class SessionStore(TreeStore):
         notice: what the user must be told of this start; None if all is as it should be.
         search: finds messages and titles.
         trash: what was deleted.
+        outlines: whole trees, in a few words a message.
         library: folders.
         presets: what new chats begin with.
         drafts: what was typed and not sent.
+        queue: messages that wait for the end of a reply.
         attachments: files that were sent with messages.
         exchange: whole chats in and out, for files.
     """
@@ -85,9 +89,11 @@ class SessionStore(TreeStore):
         self.library = Library(self._writer, self._reader)
         self.presets = Presets(self._writer, self._reader)
         self.drafts = Drafts(self._writer, self._reader)
+        self.queue = Queue(self._writer, self._reader)
         files = FileFolder(folder)
         self.attachments = Attachments(self._writer, self._reader, files)
         self.trash = Trash(self._writer, self._reader, self.attachments.remove_unused)
+        self.outlines = Outlines(self._reader)
         self.exchange = ExchangeStore(self._writer, self._reader, files)
 
     @property

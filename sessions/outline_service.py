@@ -1,0 +1,27 @@
+"""What a page may ask about the whole tree of a chat."""
+
+from __future__ import annotations
+
+from .outline import beginning
+from .service_core import ServiceCore
+from .views import View
+
+
+class OutlineService:
+    """Trees in outline, with the replies that run."""
+
+    def __init__(self, core: ServiceCore) -> None:
+        self._core = core
+
+    async def outline(self, session_id: str) -> View:
+        """See ``Outlines.outline``; replies that are being written with the words they have so far."""
+        view = await self._core.read(self._core.store.outlines.outline, session_id)
+        places = {one: place for place, one in enumerate(view["ids"])}
+        for job in self._core.running(session_id):
+            if (place := places.get(job.message.id)) is not None:
+                view["texts"][place] = beginning(job.content or job.reasoning or "")
+        return view
+
+    async def find(self, session_id: str, words: str) -> list[str]:
+        """See ``Outlines.find``."""
+        return await self._core.read(self._core.store.outlines.find, session_id, words)
