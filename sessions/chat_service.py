@@ -14,17 +14,17 @@ from typing import Any
 
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
-from .drafts import UNBEGUN
 from .errors import SessionError, StoreError
 from .forks import ForkMode
 from .ids import now
 from .library_service import LibraryService
+from .preset_service import PresetService
 from .prompt_service import PromptService
-from .prompts import check_continuable
-from .reply_job import ReplyJob, TextPart
+from .reply_service import ReplyService
 from .reproduction import Reproduction
-from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
+from .rows import PromptPath
 from .service_core import ServiceCore
+from .storage import StorageService
 from .store import SessionStore
 from .title_job import TitleJobs, TitleSource
 from .views import View
@@ -52,10 +52,13 @@ class ChatService:
         """
         self.core = ServiceCore(store, engine)
         self.library = LibraryService(self.core)
+        self.presets = PresetService(self.core)
+        self.storage = StorageService(self.core, self.library)
         self._branches = BranchService(self.core)
         self._prompts = PromptService(self.core)
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
+        self.replies = ReplyService(self.core, self._prompts, self._titles, self.create_session)
         store.interrupt_running()
         with contextlib.suppress(StoreError):  # files are not worth a failed start
             store.attachments.sweep()
@@ -197,36 +200,20 @@ class ChatService:
     async def send(
         self, session_id: str | None, parent_id: str | None, text: str, attachment_ids: Sequence[str] = ()
     ) -> View:
-        """{"user", "reply"}: a message under ``parent_id`` (None: a first one) and the reply that begins.
-
-        Without a session a new one begins. A message that has no room in the context is refused before anything is
-        stored. While the engine is not ready nobody can tell: such a message is stored, and if it turns out to be too
-        long its reply has the status "error" and says so.
-
-        Raises:
-            RequestError: the prompt is too long; both numbers are in the sentence.
-            SessionError: there is no such parent here, or it is still being written.
-        """
-        text = clean_text(text, needed=True)
-        return await self.core.whole(self._send(session_id, parent_id, text, attachment_ids))
+        """See ``ReplyService.send``."""
+        return await self.replies.send(session_id, parent_id, text, attachment_ids)
 
     async def regenerate(self, message_id: str) -> View:
-        """Another reply: beside a reply, or under a question."""
-        return await self.core.whole(self._reply(self.store.add_reply, message_id))
+        """See ``ReplyService.regenerate``."""
+        return await self.replies.regenerate(message_id)
 
     async def continue_reply(self, message_id: str) -> View:
-        """Write a reply further that was stopped, cut off or met its limit, or that a person edited."""
-        return await self.core.whole(self._continue(message_id))
+        """See ``ReplyService.continue_reply``."""
+        return await self.replies.continue_reply(message_id)
 
     async def edit(self, message_id: str, text: str) -> View:
-        """{"message", "user", "reply"}: a sibling with another text, and for a question the reply that begins.
-
-        A message of any other role is done with its new text; ``continue_reply`` writes an edited reply further.
-
-        A question that has no room is refused as in ``send``.
-        """
-        text = clean_text(text, needed=True)
-        return await self.core.whole(self._edit(message_id, text))
+        """See ``ReplyService.edit``."""
+        return await self.replies.edit(message_id, text)
 
     async def select(self, message_id: str, session_id: str | None = None) -> None:
         """Show the branch through a message, down to the leaf that was used last; ``session_id``: if it is in there."""
@@ -273,68 +260,9 @@ class ChatService:
         """See ``Reproduction.reproduce``."""
         return await self._again.reproduce(message_id, run)
 
-    # -- what reply jobs ask for ------------------------------------------------------------------------------------
-
-    def fingerprint(self) -> str:
-        """See ``ServiceCore.fingerprint``."""
-        return self.core.fingerprint()
-
     async def prompt_path(self, message_id: str) -> PromptPath:
-        """See ``SessionStore.prompt_path``."""
+        """See ``ServiceCore.prompt_path``."""
         return await self.core.prompt_path(message_id)
-
-    async def save_partial(
-        self,
-        reply_id: str,
-        content: str,
-        generation: Generation | None,
-        tokens: ReplyTokens | None,
-        reasoning: str | None,
-    ) -> None:
-        """See ``SessionStore.save_partial``."""
-        await self.core.write(self.store.save_partial, reply_id, content, generation, tokens, reasoning)
-
-    async def finish_reply(
-        self,
-        reply_id: str,
-        content: str,
-        status: Status,
-        error: str | None,
-        generation: Generation | None,
-        tokens: ReplyTokens | None,
-        reasoning: str | None,
-    ) -> tuple[Message, str | None]:
-        """See ``SessionStore.finish_reply``."""
-        return await self.core.write(
-            self.store.finish_reply, reply_id, content, status, error, generation, tokens, reasoning
-        )
-
-    def delta(self, job: ReplyJob, part: TextPart, text: str, offset: int) -> None:
-        """Pass on new text of a reply."""
-        message = job.message
-        self.core.tell(
-            {
-                "type": "delta" if part == "content" else "reasoning",
-                "session_id": message.session_id,
-                "message_id": message.id,
-                "text": text,
-                "offset": offset,
-                "tokens": job.num_generated,
-            }
-        )
-
-    def changed(self, job: ReplyJob) -> None:
-        """Pass on what else changed about a running reply."""
-        self.core.tell_message(job.seen())
-
-    def finished(self, job: ReplyJob, head_id: str | None) -> None:
-        """Let go of a reply that has ended."""
-        self.core.jobs.pop(job.message.id, None)
-        self._titles.after(job.message)
-        self.core.tell_message(job.seen())
-        if head_id is not None:
-            self.core.tell_head(job.message.session_id, head_id)
-        self.core.background(self.core.retell_session(job.message.session_id))
 
     def salt(self, session_id: str) -> str:
         """See ``ServiceCore.salt``."""
@@ -346,55 +274,3 @@ class ChatService:
         """Nothing of a chat runs any more."""
         self._titles.cancel(session_id)
         await self.core.stop_all(job.message.id for job in self.core.running(session_id))
-
-    async def _send(
-        self, session_id: str | None, parent_id: str | None, text: str, attachment_ids: Sequence[str]
-    ) -> View:
-        above = self.core.jobs.get(parent_id or "")
-        if above is not None and above.generated.is_set() and above.trouble is not None:
-            raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
-        await self._prompts.check_room(session_id, parent_id, text)
-        place = session_id or UNBEGUN
-        if session_id is None:
-            session_id = (await self.create_session())["id"]
-        sent = await self.core.write(self.store.send_draft, place, session_id, parent_id, text, attachment_ids)
-        session, user, reply, draft = sent
-        self.core.tell_draft(draft)
-        if attachment_ids:
-            self.core.tell({"type": "attachments", "session_id": session_id})
-        user_view = self.core.tell_message(user)
-        return {"user": user_view, "reply": self._start(session, reply)}
-
-    async def _reply(self, add: Callable[[str], tuple[Session, Message]], message_id: str) -> View:
-        session, reply = await self.core.write(add, message_id)
-        return self._start(session, reply)
-
-    async def _continue(self, message_id: str) -> View:
-        if self.engine.status.state == "ready":
-            path, reply = await self.prompt_path(message_id), await self.core.read(self.store.message, message_id)
-            if not reply.empty:
-                check_continuable(path, reply, self.fingerprint())
-        return await self._reply(self.store.resume_reply, message_id)
-
-    async def _edit(self, message_id: str, text: str) -> View:
-        old = await self.core.read(self.store.message, message_id)
-        if old.role == "user" and old.deleted_at is None:
-            await self._prompts.check_room(old.session_id, old.parent_id, text)
-        session, edited, reply, draft = await self.core.write(self.store.add_edit, message_id, text)
-        self.core.tell_draft(draft)
-        view = self.core.tell_message(edited)
-        if reply is not None:
-            return {"message": view, "user": view, "reply": self._start(session, reply)}
-        self.core.tell_head(session.id, edited.id)
-        self.core.tell_session(session)
-        return {"message": view, "user": None, "reply": None}
-
-    def _start(self, session: Session, reply: Message) -> View:
-        self._titles.cancel(session.id)
-        job = ReplyJob(self, reply)
-        self.core.jobs[reply.id] = job
-        view = self.core.tell_message(reply)
-        self.core.tell_head(session.id, reply.id)
-        self.core.tell_session(session)
-        job.start()
-        return view

@@ -68,14 +68,14 @@ def _hear(event: dict[str, Any], teller: Teller) -> None:
 
 def _time_saving(service: ChatService, teller: Teller) -> None:
     """Tell how long each saving of a running reply waits for other writes and for the disk."""
-    save = service.save_partial
+    save = service.replies.save_partial
 
     async def timed(reply_id: str, *rest: Any) -> None:
         teller.say(saving=reply_id, at=time.monotonic())
         await save(reply_id, *rest)
         teller.say(saved=reply_id, at=time.monotonic())
 
-    service.save_partial = timed  # type: ignore[method-assign]
+    service.replies.save_partial = timed  # type: ignore[method-assign]
 
 
 class _User:

@@ -13,7 +13,7 @@ export function listenToKeys(page) {
       page.layout.showSidebar();
       page.sidebar.search.focus();
     } else if (key === "escape" && !event.defaultPrevented && !page.settings.isOpen) {
-      if (!page.layout.closeDrawers()) page.stop();
+      if (!page.layout.closeDrawers()) page.turns.stop();
     }
   });
 }

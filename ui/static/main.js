@@ -1,15 +1,16 @@
 // Puts the parts together: what the server says goes to the part that shows it, what the reader does goes to the server.
 
 import { Alerts } from "./alerts.js";
+import { Announcer } from "./announcer.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
-import { copyText } from "./clipboard.js";
 import { Composer } from "./composer.js";
 import { confirmed } from "./dialog.js";
 import { rate } from "./format.js";
 import { listenToKeys } from "./keys.js";
 import { Layout } from "./layout.js";
 import { Library } from "./library.js";
+import { MessageActions } from "./message_actions.js";
 import { Notice } from "./notice.js";
 import { Panel } from "./panel.js";
 import { Settings } from "./settings.js";
@@ -18,6 +19,7 @@ import { Socket } from "./socket.js";
 import { startTheme } from "./theme.js";
 import { complain, dropToasts, toast } from "./toasts.js";
 import { fillTop } from "./top.js";
+import { Turns } from "./turns.js";
 
 const NO_CHAT = "/?session=";
 
@@ -25,13 +27,14 @@ class Page {
   constructor(fillSettings) {
     this.session = null;
     this.info = {};
-    this.pending = null;
     const id = new URL(location.href).searchParams.get("session");
     this.current = id || null;
     this.blank = id === "";
     this.socket = new Socket("/ui/ws", () => ({ session: this.current, blank: this.blank }));
     this.layout = new Layout({ panel: (open) => this.panel.setOpen(open) });
     this.library = new Library(this);
+    this.messageActions = new MessageActions(this);
+    this.turns = new Turns(this);
     this.sidebar = new Sidebar({
       open: (session, message) => this.open(session, { message }), create: () => this.create(),
       temporary: () => this.create({ temporary: true }), settings: () => this.showSettings(),
@@ -42,10 +45,10 @@ class Page {
       restore: () => this.library.restore("chat", { id: this.current }), leave: () => this.open(null),
     });
     this.banner = new Banner(() => this.socket.connect(), () => this.goBack());
-    this.chat = new Chat(this.#chatActions());
+    this.chat = new Chat(this.turns.actions);
     this.composer = new Composer({
-      send: (text) => this.send(text), stop: () => this.stop(), probe: (text) => this.probe(text),
-      editLast: () => this.editLast(),
+      send: (text) => this.turns.send(text), stop: () => this.turns.stop(), probe: (text) => this.turns.probe(text),
+      editLast: () => this.turns.editLast(),
       saveDraft: (session, text, version) => this.socket.call("draft", { session, text, version }),
     });
     this.panel = new Panel({
@@ -63,22 +66,8 @@ class Page {
     });
     this.alerts = new Alerts();
     this.#listen();
+    this.announcer = new Announcer(this);
     this.layout.start();
-  }
-
-  #chatActions() {
-    const say = (promise) => promise.catch(complain);
-    return {
-      copy: (id, button) => this.copy(id, button),
-      copyText,
-      regenerate: (message) => { this.chat.toEnd(); say(this.socket.call("regenerate", { message })); },
-      edit: async (message, text) => { await this.socket.call("edit", { message, text }); },
-      select: (message) => say(this.socket.call("select", { message })),
-      resume: (message) => { this.chat.toEnd(); say(this.socket.call("resume", { message })); },
-      older: () => say(this.socket.call("older")),
-      idea: (text) => { this.composer.text = text; this.composer.focus(); },
-      system: () => this.showSettings(), menu: (message) => this.library.messageMenu(message),
-    };
   }
 
   #listen() {
@@ -143,6 +132,7 @@ class Page {
     const wasReady = this.banner.status?.state === "ready";
     this.banner.setStatus(status);
     document.documentElement.dataset.engine = status.state;
+    this.chat.running?.waits.draw();
     this.info = { ...status.info, rolled_back: status.configuration?.rolled_back };
     this.sidebar.showModel(this.info, status.state);
     this.showSystem();
@@ -222,19 +212,8 @@ class Page {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
     this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh });
-    this.settle();
+    this.turns.settle();
     this.changed();
-  }
-
-  /** After a lost connection: was the question that was being sent stored after all? */
-  settle() {
-    const { pending } = this;
-    if (!pending || pending.session !== this.current) return;
-    const views = this.chat.ids.map((id) => this.chat.items.get(id).view);
-    const stored = views.some((view) => view.role === "user" && (view.parent_id ?? null) === pending.parent &&
-      view.content === pending.text);
-    if (stored) this.composer.delivered(pending.session, pending.text);
-    this.pending = null;
   }
 
   /** A chat is new or has changed; `full` comes with the one that is shown. */
@@ -299,38 +278,6 @@ class Page {
 
   // -- messages -----------------------------------------------------------------------------------------------------
 
-  async send(text) {
-    await this.switching;
-    const parent = this.chat.ids.at(-1) ?? null;
-    const session = this.current;
-    this.pending = { session, parent, text };
-    try {
-      const sent = await this.socket.call("send", { session, parent, text });
-      this.pending = null;
-      this.chat.toEnd();
-      if (session === null && this.current === null) await this.show(sent.session);
-    } catch (error) {
-      if (!error.lost) this.pending = null;
-      throw error;
-    }
-  }
-
-  stop() {
-    const message = this.chat.running?.id;
-    if (message) this.socket.call("stop", { message }).catch(complain);
-  }
-
-  probe(text) {
-    if (!this.banner.ready) return Promise.resolve(null);
-    return this.socket.call("probe", { session: this.current, parent: this.chat.ids.at(-1) ?? null, text });
-  }
-
-  editLast() {
-    const id = this.chat.ids.findLast((one) => this.chat.items.get(one).role === "user");
-    if (id) this.chat.items.get(id).startEditing();
-    return Boolean(id);
-  }
-
   patch(frame) {
     if (frame.session !== this.current) return;
     const message = this.chat.items.get(frame.id);
@@ -342,11 +289,6 @@ class Page {
       this.sidebar.showRate(session, rate(speed));
       if (session === this.current) this.chat.items.get(id)?.showRate(rate(speed));
     }
-  }
-
-  async copy(id, button) {
-    const view = this.chat.items.get(id).view;
-    copyText(view.content ?? (await this.socket.call("text", { message: id })), button);
   }
 
   // -- settings -----------------------------------------------------------------------------------------------------
