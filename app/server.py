@@ -36,6 +36,7 @@ from .background import in_thread, leave_after
 from .backup_watch import BackupWatch
 from .engine_start import EngineStart
 from .folders import Folders, can_write
+from .installation import Installation
 from .instance import InstanceLock, RunningServer
 from .log import log_file, start_log
 from .model_store import ModelStore
@@ -168,6 +169,7 @@ class Server:
         url: where the page is.
         client, service: the engine and the chats.
         alerts: what is watched meanwhile.
+        installation: what the settings tell of it.
     """
 
     def __init__(
@@ -194,6 +196,7 @@ class Server:
         target = Target(settings, None if isinstance(model, ModelFileError) else model)
         self.recovery = Recovery(self.client, configuration, models, target, self._start_again)
         self.alerts = AlertWatch(self.client, settings, folders)
+        self.installation = Installation(lambda: self.recovery.target.settings, folders, models)
         self._watching: asyncio.Future[Any] | None = None
         self._backups = BackupWatch(folders.database)
         self._saved = False
@@ -243,7 +246,7 @@ class Server:
         await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
         gc.disable()  # until the page is there: it would walk ever more modules and find nothing to free
         create_app = await in_thread(_load_page)
-        self._app = create_app(self._settings, self.client, self.service, self.recovery, self.alerts)
+        self._app = create_app(self._settings, self.client, self.service, self.recovery, self.alerts, self.installation)
         gc.freeze()
         gc.enable()
         config = uvicorn.Config(

@@ -15,6 +15,7 @@ from .api_kv import kv_router
 from .api_v1 import v1_router
 from .chat_socket import chat_router
 from .exchange_api import exchange_router
+from .installation import Installation
 from .operate.api import operate_router
 from .operate.recovery import Recovery
 from .ports import page_url
@@ -31,6 +32,7 @@ def create_app(
     service: ChatService,
     recovery: Recovery | None = None,
     alerts: AlertWatch | None = None,
+    installation: Installation | None = None,
 ) -> FastAPI:
     """Compose the application. Importing this module loads Gradio, which takes seconds.
 
@@ -38,6 +40,7 @@ def create_app(
         settings: ``port`` is the port that is really bound.
         recovery: the way back to a known good configuration; without it none is offered.
         alerts: what warns; without it there are no alerts.
+        installation: folders, models and caches, for the settings of the page.
 
     Returns:
         The application; answers that would go on for ever end when ``state.shutting_down`` is set.
@@ -57,5 +60,5 @@ def create_app(
         app.include_router(operate_router(recovery))
     if alerts is not None:
         app.include_router(alerts_router(alerts))
-    app.include_router(ui_router(service, client, recovery, alerts))
+    app.include_router(ui_router(service, client, recovery, alerts, installation))
     return mount_page(app)

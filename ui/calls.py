@@ -6,14 +6,14 @@ import logging
 
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
-from . import library_calls
+from ..sessions.sampling import PARAM_NAMES
+from . import library_calls, settings_calls
 from .call_registry import CALLS, call, check, or_shown_as_it_is, pass_on
 from .connection import Connection, alerts_view, status_view
 from .views import View
 
-__all__ = ["CALLS", "answer", "library_calls"]
+__all__ = ["CALLS", "answer", "library_calls", "settings_calls"]
 
-PARAMS = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
 log = logging.getLogger(__name__)
 
 
@@ -107,11 +107,11 @@ async def settings(connection: Connection, frame: View) -> View:
     """Change some settings of a chat, or put all back to the model's own."""
     service, session_id, change = connection.hub.service, frame["session"], dict(frame["change"])
     if change.pop("reset", False):
-        changes: View = {"system_prompt": None, "params": dict.fromkeys(PARAMS)}
+        changes: View = {"system_prompt": None, "params": dict.fromkeys(PARAM_NAMES)}
     else:
         changes = {"system_prompt": change.pop("system_prompt")} if "system_prompt" in change else {}
         if change:
-            changes["params"] = {name: change[name] for name in PARAMS if name in change}
+            changes["params"] = {name: change[name] for name in PARAM_NAMES if name in change}
     change = service.update_settings(session_id, **changes, version=frame.get("version"))
     changed = await or_shown_as_it_is(connection, session_id, change)
     return {**changed, "info": connection.hub.client.status.info}

@@ -48,15 +48,18 @@ class Hub:
 
     Attributes:
         service, client: the chat service and the engine client.
-        recovery, alerts: see ``ui_router``.
+        recovery, alerts, installation: see ``ui_router``.
         kv: KV events and counters for the panels.
     """
 
-    def __init__(self, service: Any, client: Any, recovery: Any = None, alerts: Any = None) -> None:
+    def __init__(
+        self, service: Any, client: Any, recovery: Any = None, alerts: Any = None, installation: Any = None
+    ) -> None:
         self.service = service
         self.client = client
         self.recovery = recovery
         self.alerts = alerts
+        self.installation = installation
         if recovery is not None:
             recovery.watch(lambda: self._on_status(client.status))
         self.kv = KvFeed(client, service)

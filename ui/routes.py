@@ -21,7 +21,9 @@ MOST_CALLS = 32
 GOING_AWAY = 1001
 
 
-def ui_router(service: Any, client: Any, recovery: Any = None, alerts: Any = None) -> APIRouter:
+def ui_router(
+    service: Any, client: Any, recovery: Any = None, alerts: Any = None, installation: Any = None
+) -> APIRouter:
     """Routes under ``/ui``.
 
     Args:
@@ -29,8 +31,10 @@ def ui_router(service: Any, client: Any, recovery: Any = None, alerts: Any = Non
         client: the engine client.
         recovery: knows whether the configuration answers, and the way back; None where there is none.
         alerts: tells what warns (``view``, ``watch``); None where nothing is watched.
+        installation: tells of folders, models and caches (``facts``, ``measure``, ``clear_cache``); None where nothing
+            is known of them.
     """
-    router, hub = APIRouter(), Hub(service, client, recovery, alerts)
+    router, hub = APIRouter(), Hub(service, client, recovery, alerts, installation)
     files = StaticFiles(directory=STATIC)
 
     @router.get("/ui/static/{name}", include_in_schema=False)

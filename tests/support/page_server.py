@@ -11,12 +11,15 @@ import sys
 import threading
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
 
 from pagedchat.app.folders import find_folders
+from pagedchat.app.installation import Installation
+from pagedchat.app.model_store import ModelStore
 from pagedchat.app.settings import Settings
 from pagedchat.app.watch.sampler import AlertWatch
 from pagedchat.sessions.chat_service import ChatService
@@ -96,7 +99,9 @@ class PageServer:
         settings = Settings(port=self.port)
         self.alert_time = 0.0
         self.alerts = AlertWatch(self.client, settings, find_folders(self.folder), now=lambda: self.alert_time)
-        app = create_app(settings, self.client, self.service, self.recovery, self.alerts)  # type: ignore[arg-type]
+        folders = replace(find_folders(self.folder), cache=self.folder / "cache", models=self.folder / "models")
+        installation = Installation(lambda: settings, folders, ModelStore(folders.models))
+        app = create_app(settings, self.client, self.service, self.recovery, self.alerts, installation)  # type: ignore[arg-type]
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         self._web = uvicorn.Server(config)
         self._web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
