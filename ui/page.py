@@ -40,6 +40,7 @@ STYLES = (
     "alerts.css",
     "library.css",
     "settings.css",
+    "looks.css",
 )
 QUEUE_REST_S = 5.0
 

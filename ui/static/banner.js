@@ -43,7 +43,7 @@ export class Banner {
     if (element.hidden) return element.replaceChildren();
     if (this.lost) {
       return element.replaceChildren(icon("warn"),
-        h("span", {}, h("b", {}, "No connection to pagedchat."), " Nothing is lost; trying again…"),
+        h("span.words", {}, h("b", {}, "No connection to pagedchat."), " Nothing is lost; trying again…"),
         h("button.link", { type: "button", onclick: this.retry }, "Try now"));
     }
     if (compiling) {
@@ -58,9 +58,10 @@ export class Banner {
     }
     const progress = status.progress;
     const known = typeof progress === "number";
-    const head = `${WORDS[state] ?? state}${state === "failed" ? "." : ""}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
+    const head = `${WORDS[state] ?? state}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
     const said = status.message === `${WORDS[state]}.` ? "" : status.message;
-    const parts = [h("span.words", {}, h("b", {}, head), " ", ...sentence(said))];
+    const stop = said || state === "failed" ? "." : "";
+    const parts = [h("span.words", {}, h("b", {}, head + stop), " ", ...sentence(said))];
     if (state === "failed") {
       parts.unshift(icon("warn"));
       parts.push(...back);

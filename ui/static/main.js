@@ -1,7 +1,7 @@
 // Puts the parts together: what the server says goes to the part that shows it, what the reader does goes to the server.
 
 import { Alerts } from "./alerts.js";
-import { Announcer } from "./announcer.js";
+import { ReadAloud } from "./read_aloud.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
@@ -66,7 +66,7 @@ class Page {
     });
     this.alerts = new Alerts();
     this.#listen();
-    this.announcer = new Announcer(this);
+    this.readAloud = new ReadAloud(this);
     this.layout.start();
   }
 

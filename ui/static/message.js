@@ -4,8 +4,10 @@ import { Blocks } from "./blocks.js";
 import { h, icon, iconButton, refill } from "./dom.js";
 import { count, plural, rate, seconds } from "./format.js";
 import { Editor } from "./editor.js";
+import { Fold } from "./fold.js";
 import { openMenu } from "./menu.js";
 import { Thinking } from "./thinking.js";
+import { Waits } from "./waits.js";
 
 const ENDED = {
   stopped: "Stopped.",
@@ -23,6 +25,8 @@ export class Message {
     this.body = view.role === "assistant" ? new Blocks() : null;
     this.thinking = this.body ? new Thinking() : null;
     this.text = this.body ? this.body.element : h("div.typed");
+    this.fold = this.body ? null : new Fold(this.text);
+    this.waits = this.body ? new Waits() : null;
     this.note = h("div.note", { hidden: true });
     this.foot = h("footer.foot");
     this.element = h(`article.msg.${view.role}`, {
@@ -41,8 +45,10 @@ export class Message {
     element.dataset.status = this.view.status;
     element.setAttribute("aria-label", this.role === "user" ? "You" : this.role === "assistant" ? "Reply" : this.role);
     element.setAttribute("aria-busy", String(growing));
-    if (!this.body) this.text.textContent = this.view.content;
-    else {
+    if (!this.body) {
+      this.text.textContent = this.view.content;
+      this.fold.draw(this.view.content);
+    } else {
       if (view.blocks) this.body.set(view.blocks);
       if (view.thoughts) this.thinking.blocks.set(view.thoughts);
     }
@@ -65,8 +71,12 @@ export class Message {
     if (this.thinking.empty) this.thinking.element.remove();
     else if (!this.thinking.element.parentElement) this.text.before(this.thinking.element);
     const thinks = !this.thinking.empty && empty;
-    this.element.classList.toggle("awaiting", this.growing && empty && !thinks);
+    const awaiting = this.growing && empty && !thinks;
+    this.element.classList.toggle("awaiting", awaiting);
     this.body.caret(this.growing && !thinks);
+    if (!awaiting) return this.waits.element.remove();
+    this.waits.draw();
+    if (!this.waits.element.isConnected) this.text.append(this.waits.element);
   }
 
   #drawNote() {

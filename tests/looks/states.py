@@ -1,0 +1,8 @@
+"""All states of the page, in the order in which they are put on."""
+
+from __future__ import annotations
+
+from looks import states_around, states_chat, states_engine
+from looks.table import STATES, as_table
+
+__all__ = ["STATES", "as_table", "states_around", "states_chat", "states_engine"]

@@ -1,0 +1,108 @@
+"""States of what stands around the chat: the list, menus, dialogs, the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from playwright.sync_api import expect
+
+from looks.stage import PHONE, TITLES, WIDE, Stage
+from looks.table import state
+
+MANY = """() => {
+    const { sidebar } = window.pagedchat.page;
+    const now = Date.now();
+    sidebar.load(Array.from({ length: 5000 }, (_, at) => ({ id: `c${at}`, title: `Chat number ${at} about paging`, hue: at % 6,
+        version: 1, updated_at: new Date(now - at * 3.6e6).toISOString() })), [...sidebar.shelf.folders]);
+}"""
+
+
+@state("Chat number 0 about paging", ".list [data-testid=session-item]:first-of-type, .list")
+def five_thousand_chats(stage: Stage) -> Iterator[None]:
+    stage.goto("?session=")
+    stage.page.evaluate(MANY)
+    yield
+    stage.goto("?session=")
+
+
+@state("contiguous", ".hit mark, .hit")
+def search_results(stage: Stage) -> Iterator[None]:
+    stage.asked("Is it contiguous?", "Yes, contiguous:\n\n```python\nkeys[contiguous, head]\n```\n")
+    stage.test_id("search").fill("contiguous")
+    expect(stage.test_id("search-hit").first).to_be_visible()
+    yield
+    stage.test_id("search").fill("")
+
+
+@state("Nothing found", ".list")
+def nothing_found(stage: Stage) -> Iterator[None]:
+    stage.test_id("search").fill("zzzyzx")
+    yield
+    stage.test_id("search").fill("")
+
+
+@state("Delete", "[data-testid=menu]")
+def chat_menu(stage: Stage) -> Iterator[None]:
+    row = stage.row(stage.chats[TITLES[1]])
+    row.hover()
+    row.get_by_test_id("chat-menu").click()
+    yield
+
+
+@state("Nothing is archived.", ".list")
+def empty_archive(stage: Stage) -> Iterator[None]:
+    stage.test_id("show-archive").click()
+    yield
+    stage.test_id("show-archive").click()
+
+
+@state("A chat in the trash", ".list")
+def trash(stage: Stage) -> Iterator[None]:
+    stage.asked("A chat in the trash")
+    stage.server.do(stage.server.service.delete(stage.session_id))
+    stage.goto("?session=")
+    stage.test_id("show-trash").click()
+    yield
+    stage.test_id("show-trash").click()
+
+
+@state("Words that only one of them has are marked.", ".compare")
+def compare(stage: Stage) -> Iterator[None]:
+    stage.asked("Names for a small boat?", "Osier, Pintail and Wren.")
+    stage.reply("Dabchick, Osier and Lark.")
+    stage.regenerate(stage.messages("assistant"), "2/2")
+    stage.message_menu(stage.messages("assistant"), "compare-versions")
+    yield
+
+
+@state("What the model is told", "#pc-settings")
+def settings(stage: Stage) -> Iterator[None]:
+    stage.page.locator("#pc-top").get_by_role("button", name="Settings").click()
+    yield
+    stage.page.keyboard.press("Escape")
+    expect(stage.page.locator("#pc-settings")).to_be_hidden()
+
+
+@state("A preset is what a new chat begins with.", "[data-testid=presets]")
+def no_presets(stage: Stage) -> Iterator[None]:
+    stage.test_id("more-menu").click()
+    stage.test_id("menu").get_by_test_id("presets").click()
+    yield
+
+
+@state("New chat", "#pc-side")
+def chats_on_a_phone(stage: Stage) -> Iterator[None]:
+    stage.page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    stage.page.get_by_role("button", name="Show chats").click()
+    yield
+    stage.page.keyboard.press("Escape")
+    stage.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+
+
+@state("KV blocks", "#pc-kv h2")
+def blocks_on_a_phone(stage: Stage) -> Iterator[None]:
+    stage.page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    stage.page.locator("#pc-blocks").click()
+    yield
+    stage.page.keyboard.press("Escape")
+    stage.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
