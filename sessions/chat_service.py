@@ -18,6 +18,7 @@ from .errors import SessionError, StoreError
 from .forks import ForkMode
 from .ids import now
 from .library_service import LibraryService
+from .message_facts import MessageFacts
 from .preset_service import PresetService
 from .prompt_service import PromptService
 from .reply_service import ReplyService
@@ -54,6 +55,7 @@ class ChatService:
         self.library = LibraryService(self.core)
         self.presets = PresetService(self.core)
         self.storage = StorageService(self.core, self.library)
+        self.facts = MessageFacts(self.core)
         self._branches = BranchService(self.core)
         self._prompts = PromptService(self.core)
         self._again = Reproduction(self.core)
@@ -203,9 +205,9 @@ class ChatService:
         """See ``ReplyService.send``."""
         return await self.replies.send(session_id, parent_id, text, attachment_ids)
 
-    async def regenerate(self, message_id: str) -> View:
+    async def regenerate(self, message_id: str, n: int = 1, params: dict[str, Any] | None = None) -> View:
         """See ``ReplyService.regenerate``."""
-        return await self.replies.regenerate(message_id)
+        return await self.replies.regenerate(message_id, n, params)
 
     async def continue_reply(self, message_id: str) -> View:
         """See ``ReplyService.continue_reply``."""

@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from .checks import clean_text
+from .checks import clean_params, clean_text
 from .drafts import UNBEGUN
 from .errors import SessionError
 from .prompt_service import PromptService
 from .prompts import check_continuable
 from .reply_job import ReplyJob, TextPart
-from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
+from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, json_object
+from .sampling import effective_params, sibling_seeds
 from .service_core import ServiceCore
 from .title_job import TitleJobs
 from .views import View
+
+MOST_AT_ONCE = 8
+"""Replies that one question gets in one go."""
 
 
 class ReplyService:
@@ -58,12 +62,29 @@ class ReplyService:
         text = clean_text(text, needed=True)
         return await self.core.whole(self._send(session_id, parent_id, text, attachment_ids))
 
-    async def regenerate(self, message_id: str) -> View:
-        """Another reply: beside a reply, or under a question."""
-        return await self.core.whole(self._reply(self.core.store.add_reply, message_id))
+    async def regenerate(self, message_id: str, n: int = 1, params: dict[str, Any] | None = None) -> View:
+        """Another reply, or ``n`` of them at once: beside a reply, or under a question. The first one is shown.
+
+        They share the blocks of their prompt, which is computed once. Each gets a seed of its own; where the seed is
+        fixed, the first gets it and the others get what follows from it (see ``sibling_seeds``).
+
+        Args:
+            params: sampling for these replies alone, over the chat's; None for a name is the model's own.
+
+        Returns:
+            The first one's view; the others are the last of its ``siblings``.
+
+        Raises:
+            SessionError: there is no question to answer, ``n`` is not from 1 to 8, or a parameter has no such name.
+            RequestError: a parameter has no meaning.
+        """
+        return await self.core.whole(self._regenerate(message_id, n, params or {}))
 
     async def continue_reply(self, message_id: str) -> View:
-        """Write a reply further that was stopped, cut off or met its limit, or that a person edited."""
+        """Write a reply further that was stopped, cut off or met its limit, or that a person edited.
+
+        What was chosen for this reply alone acts again.
+        """
         return await self.core.whole(self._continue(message_id))
 
     async def edit(self, message_id: str, text: str) -> View:
@@ -163,16 +184,32 @@ class ReplyService:
         user_view = self.core.tell_message(user)
         return {"user": user_view, "reply": self._start(session, reply)}
 
-    async def _reply(self, add: Callable[[str], tuple[Session, Message]], message_id: str) -> View:
-        session, reply = await self.core.write(add, message_id)
-        return self._start(session, reply)
+    async def _regenerate(self, message_id: str, n: int, own: dict[str, Any]) -> View:
+        if not 1 <= n <= MOST_AT_ONCE:
+            raise SessionError(f"From 1 to {MOST_AT_ONCE} replies can be written at once, not {n}.")
+        target = await self.core.read(self.core.store.message, message_id)
+        chosen = (await self.core.session(target.session_id)).params
+        usual = self.engine.status.info.get("sampling_defaults") or {}
+        seed = effective_params(clean_params(chosen, own), usual).get("seed")
+        own = {name: value for name, value in own.items() if value != chosen.get(name)}
+        session, replies = await self.core.write(self.core.store.add_replies, message_id, n)
+        seeds = sibling_seeds(seed, n) if seed is not None else [None] * n
+        first, *others = [
+            (reply, own if one in (None, seed) else {**own, "seed": one})
+            for reply, one in zip(replies, seeds, strict=True)
+        ]
+        view = self._start(session, *first)
+        for reply, its_own in others:
+            self._run(reply, its_own)
+        return view
 
     async def _continue(self, message_id: str) -> View:
         if self.engine.status.state == "ready":
             path, reply = await self.prompt_path(message_id), await self.core.read(self.core.store.message, message_id)
             if not reply.empty:
                 check_continuable(path, reply, self.fingerprint())
-        return await self._reply(self.core.store.resume_reply, message_id)
+        session, reply = await self.core.write(self.core.store.resume_reply, message_id)
+        return self._start(session, reply, json_object(reply.generation.own) if reply.generation else None)
 
     async def _edit(self, message_id: str, text: str) -> View:
         old = await self.core.read(self.core.store.message, message_id)
@@ -187,12 +224,21 @@ class ReplyService:
         self.core.tell_session(session)
         return {"message": view, "user": None, "reply": None}
 
-    def _start(self, session: Session, reply: Message) -> View:
+    def _start(self, session: Session, reply: Message, own: dict[str, Any] | None = None) -> View:
+        """Begin a reply that is shown."""
         self._titles.cancel(session.id)
-        job = ReplyJob(self, reply)
-        self.core.jobs[reply.id] = job
-        view = self.core.tell_message(reply)
+        view = self._run(reply, own)
         self.core.tell_head(session.id, reply.id)
         self.core.tell_session(session)
+        return view
+
+    def _run(self, reply: Message, own: dict[str, Any] | None = None) -> View:
+        """Begin a reply.
+
+        Args:
+            own: see ``build_prompt``.
+        """
+        job = self.core.jobs[reply.id] = ReplyJob(self, reply, own)
+        view = self.core.tell_message(reply)
         job.start()
         return view

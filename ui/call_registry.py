@@ -18,7 +18,7 @@ _OBJECTS = ("change", "params")
 _IDS = ("session", "message", "parent", "folder", "branch", "preset", "a", "b")
 _TEXTS = ("text", "title", "name", "query", "mode")
 _FLAGS = ("on", "temporary")
-_NUMBERS = ("version", "limit", "offset")
+_NUMBERS = ("version", "limit", "offset", "count", "run")
 _LARGEST_NUMBER = 1 << 53
 _MOST_IDS = 10_000
 

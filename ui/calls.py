@@ -7,12 +7,12 @@ import logging
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
-from . import library_calls, settings_calls
+from . import library_calls, message_calls, settings_calls
 from .call_registry import CALLS, call, check, or_shown_as_it_is, pass_on
 from .connection import Connection, alerts_view, status_view
 from .views import View
 
-__all__ = ["CALLS", "answer", "library_calls", "settings_calls"]
+__all__ = ["CALLS", "answer", "library_calls", "message_calls", "settings_calls"]
 
 log = logging.getLogger(__name__)
 
@@ -122,11 +122,6 @@ async def send(connection: Connection, frame: View) -> View:
     """Store a question and begin its reply; without a session a new one begins."""
     sent = await connection.hub.service.send(frame["session"], frame.get("parent"), frame["text"])
     return {"session": sent["user"]["session_id"], "user": sent["user"]["id"], "reply": sent["reply"]["id"]}
-
-
-@call
-async def regenerate(connection: Connection, frame: View) -> View:
-    return {"reply": (await connection.hub.service.regenerate(frame["message"]))["id"]}
 
 
 @call
