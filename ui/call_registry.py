@@ -15,10 +15,10 @@ Call = Callable[[Connection, View], Awaitable[Any]]
 CALLS: dict[str, Call] = {}
 
 _OBJECTS = ("change", "params")
-_IDS = ("session", "message", "parent", "folder", "branch", "preset", "a", "b")
+_IDS = ("session", "message", "parent", "folder", "branch", "preset", "a", "b", "queued", "file")
 _TEXTS = ("text", "title", "name", "query", "mode")
-_FLAGS = ("on", "temporary")
-_NUMBERS = ("version", "limit", "offset", "count", "run")
+_FLAGS = ("on", "temporary", "follow")
+_NUMBERS = ("version", "limit", "offset", "place", "count", "run")
 _LARGEST_NUMBER = 1 << 53
 _MOST_IDS = 10_000
 
@@ -73,6 +73,7 @@ def check(frame: View) -> None:
     for name in _NUMBERS:
         _check_number(name, frame.get(name))
     _check_ids(frame.get("ids"))
+    _check_ids(frame.get("files"))
 
 
 def _check_number(name: str, value: Any) -> None:

@@ -27,6 +27,8 @@ TEMPORARY_WAITS_S = 30.0
 
 SHELF_EVENTS = ("folders", "presets", "branch", "purged")
 """Events about the shelf of chats that every page gets as they are."""
+CHAT_EVENTS = ("queue", "attachments")
+"""Events that the pages get which show the chat."""
 
 
 class Page(Panel, Protocol):
@@ -171,6 +173,8 @@ class Hub:
                 connection.note_session(view)
         elif kind == "draft":
             self._followers(event["draft"]["session_id"] or None, lambda one: one.note_shelf(event))
+        elif kind in CHAT_EVENTS:
+            self._followers(event["session_id"], lambda one: one.note_shelf(event))
         elif kind in SHELF_EVENTS:
             for connection in self._connections:
                 connection.note_shelf(event)
