@@ -114,6 +114,10 @@ class EngineCalls(ABC):
         """What ids stand for: texts, and apart from them, marked True, the names of control tokens."""
         return [(text, control) for text, control in await self._call("spell", token_ids)]
 
+    async def pieces(self, token_ids: list[int]) -> list[tuple[bytes, bool]]:
+        """The bytes of each id, which may be a part of a character, and whether it is left out of visible text."""
+        return [(spelled.encode("latin-1"), hidden) for spelled, hidden in await self._call("pieces", token_ids)]
+
     async def build_prompt(
         self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, begun_at: str | None = None
     ) -> RequestStarted:

@@ -90,6 +90,16 @@ class EngineInspection:
                 spelled.append((join(part).decode("utf-8", "replace"), control))
         return spelled
 
+    def pieces(self, token_ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """The bytes of each id as Latin-1, and whether it is left out of visible text.
+
+        Raises:
+            RequestError: an id that the model does not have.
+        """
+        self._check_ids(token_ids)
+        hidden, spelled = self.tokenizer.hidden_ids, self.tokenizer.token_bytes
+        return [(spelled(one).decode("latin-1"), one in hidden) for one in token_ids]
+
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         num_tokens = self.tokenizer.num_tokens
         unknown = next((one for one in token_ids if not 0 <= one < num_tokens), None)

@@ -68,6 +68,7 @@ class WorkerLoop:
             "forget": lambda session: engine.forget(session),
             "tokenize": engine.tokenizer.encode,
             "spell": lambda token_ids: engine.spell(token_ids),
+            "pieces": lambda token_ids: engine.pieces(token_ids),
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,
             "stats": engine.stats,

@@ -28,6 +28,7 @@ from .service_core import ServiceCore
 from .storage import StorageService
 from .store import SessionStore
 from .title_job import TitleJobs, TitleSource
+from .token_branches import TokenBranches
 from .views import View
 
 _CLOSE_WAIT_S = 1.0
@@ -61,6 +62,7 @@ class ChatService:
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
         self.replies = ReplyService(self.core, self._prompts, self._titles, self.create_session)
+        self.tokens = TokenBranches(self.core, self.replies, self._again)
         store.interrupt_running()
         with contextlib.suppress(StoreError):  # files are not worth a failed start
             store.attachments.sweep()

@@ -11,6 +11,7 @@ from ..engine.generate_request import GenerateRequest, RequestStarted
 from ..engine.sampling_params import SamplingParams
 from .errors import SessionError
 from .fingerprints import engine_facts
+from .given import Given
 from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
 from .sampling import effective_params, merged_params
@@ -77,12 +78,14 @@ def build_prompt(
     fingerprint: str,
     salt: str = "",
     own: dict[str, Any] | None = None,
+    given: Given | None = None,
 ) -> Prompt:
     """The request for ``reply``.
 
     Args:
         path: the branch up to its question, or up to the reply itself when it is continued.
         own: sampling chosen for this reply alone, over its chat's; None in it is the model's own.
+        given: what it begins with, and the sampling it goes on with in place of all other.
         salt: only chats of the same salt share cached blocks.
 
     Raises:
@@ -95,7 +98,10 @@ def build_prompt(
         check_continuable(path, reply, fingerprint)
         if not is_own(reply, fingerprint):
             messages[-1]["token_ids"] = None
-    params = effective_params(merged_params(path.session.params, own or {}), info.get("sampling_defaults") or {})
+    if given is not None:
+        params, own = {**given.params, "seed": None}, given.own
+    else:
+        params = effective_params(merged_params(path.session.params, own or {}), info.get("sampling_defaults") or {})
     if params.get("seed") is None:
         params["seed"] = secrets.randbits(_SEED_BITS)
     run = (reply.generation.run if reply.generation else 0) + 1
@@ -104,6 +110,7 @@ def build_prompt(
         request_id=f"{reply.id}-{run}",
         messages=messages,
         add_generation_prompt=not continues,
+        begins_with=given.ids if given else [],
         begun_at=path.session.prompt_date,
         trim=True,
         labels={"session": reply.session_id, "message": reply.id},
@@ -120,6 +127,7 @@ def build_prompt(
         started_at=now(),
         engine=json.dumps(engine_facts(info)),
         own=json.dumps(own) if own else None,
+        given_tokens=len(given.ids) if given else None,
     )
     return Prompt(request, generation, path.session.system_prompt, message_ids, frozenset(path.far))
 

@@ -31,6 +31,7 @@ class Recipe:
         continues: the last of ``messages`` is the reply itself.
         prompt_hash: of the ids that were sent; None for a run that is older than such hashes.
         expected_ids: what it brought; if a stop string cut it, the ids that spell what is left.
+        given_ids: what it was given to begin with; the last of these comes first in ``expected_ids``.
         engine: what computed it; empty for a run that is older than this note.
     """
 
@@ -48,6 +49,7 @@ class Recipe:
     continues: bool
     prompt_hash: str | None
     expected_ids: list[int]
+    given_ids: list[int] = field(default_factory=list)
     engine: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -86,9 +88,11 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
     question = _joined(path, message_ids[:system] + message_ids[start:])
     begin = header if one.run == 1 else _begin(one, question, header)
     end = min([_begin(other, question, header) for other in later], default=len(ids))
+    given = ids[begin : begin + (one.given_tokens or 0)] if one.run == 1 else []
+    expected = ids[begin + max(0, len(given) - 1) : end]
     if one.run > 1:
         messages.append({"role": "assistant", "content": reply.content, "token_ids": ids[:begin]})
-    if not ids[begin:end]:
+    if not expected:
         raise SessionError("This reply has no tokens that could be repeated.")
     return Recipe(
         message_id,
@@ -104,7 +108,8 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
         messages,
         one.run > 1,
         one.prompt_hash,
-        ids[begin:end],
+        expected,
+        given,
         json_object(one.engine),
     )
 

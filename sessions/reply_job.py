@@ -24,6 +24,7 @@ from ..engine.generate_request import RequestStarted
 from ..engine.types import RequestMetrics, RequestOutput
 from .errors import StoreError
 from .fingerprints import prompt_hash
+from .given import Given
 from .ids import now
 from .prompts import Prompt, build_prompt
 from .reply_text import ReplyText
@@ -85,6 +86,7 @@ class ReplyJob:
 
     Args:
         own: sampling chosen for this reply alone; see ``build_prompt``.
+        given: what it begins with; see ``build_prompt``.
 
     Attributes:
         message: the reply's row as last stored.
@@ -93,10 +95,12 @@ class ReplyJob:
         done: set when the end is saved, or given up because the program closes.
     """
 
-    def __init__(self, host: JobHost, message: Message, own: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, host: JobHost, message: Message, own: dict[str, Any] | None = None, given: Given | None = None
+    ) -> None:
         self._host = host
         self.message = message
-        self._own = own
+        self._own, self._given = own, given
         self.prompt_tokens: list[int] = []
         self.generated = asyncio.Event()
         self.done = asyncio.Event()
@@ -255,7 +259,9 @@ class ReplyJob:
         path = await self._host.prompt_path(last_id)
         fingerprint = self._host.fingerprint()
         salt = self._host.salt(self.message.session_id)
-        prompt = build_prompt(path, self.message, self._host.engine.status.info, fingerprint, salt, self._own)
+        prompt = build_prompt(
+            path, self.message, self._host.engine.status.info, fingerprint, salt, self._own, self._given
+        )
         self._generation = prompt.generation
         return prompt
 
@@ -281,9 +287,10 @@ class ReplyJob:
         if self._token_ids or not prompt.continues:
             self._tokens = prompt.new_tokens(self._host.fingerprint(), started)
         self._num_given = len(self._token_ids)
-        self._ids_before = len(self._token_ids)
         # The header, or the part that is continued, ends the prompt and begins the reply: it counts as the reply's.
         question = len(started.prompt_token_ids) - len(self._token_ids)
+        self._token_ids.extend(prompt.request.begins_with[:-1])  # the last of them comes as if it had been sampled
+        self._ids_before = len(self._token_ids)
         self.prompt_tokens = started.prompt_token_ids[:question]
         self._unsaved.set()
 

@@ -11,6 +11,7 @@ from typing import Any
 from .checks import clean_params, clean_text
 from .drafts import UNBEGUN
 from .errors import SessionError
+from .given import Given
 from .prompt_service import PromptService
 from .prompts import check_continuable
 from .reply_job import ReplyJob, TextPart
@@ -224,21 +225,31 @@ class ReplyService:
         self.core.tell_session(session)
         return {"message": view, "user": None, "reply": None}
 
-    def _start(self, session: Session, reply: Message, own: dict[str, Any] | None = None) -> View:
+    def start(self, session: Session, reply: Message, given: Given | None = None) -> View:
+        """Begin a reply whose row is there and shown; its view.
+
+        Args:
+            given: see ``build_prompt``.
+        """
+        return self._start(session, reply, None, given)
+
+    def _start(
+        self, session: Session, reply: Message, own: dict[str, Any] | None = None, given: Given | None = None
+    ) -> View:
         """Begin a reply that is shown."""
         self._titles.cancel(session.id)
-        view = self._run(reply, own)
+        view = self._run(reply, own, given)
         self.core.tell_head(session.id, reply.id)
         self.core.tell_session(session)
         return view
 
-    def _run(self, reply: Message, own: dict[str, Any] | None = None) -> View:
+    def _run(self, reply: Message, own: dict[str, Any] | None = None, given: Given | None = None) -> View:
         """Begin a reply.
 
         Args:
-            own: see ``build_prompt``.
+            own, given: see ``build_prompt``.
         """
-        job = self.core.jobs[reply.id] = ReplyJob(self, reply, own)
+        job = self.core.jobs[reply.id] = ReplyJob(self, reply, own, given)
         view = self.core.tell_message(reply)
         job.start()
         return view

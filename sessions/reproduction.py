@@ -77,14 +77,14 @@ class Reproduction:
         if recipe.model_fingerprint != self._core.fingerprint():
             result["changed"].insert(0, "model")
             return result
-        prompt = await self._prompt(recipe)
+        prompt = await self.prompt(recipe)
         if prompt is None:
             result["changed"].append("prompt")
             return result
         difference = await self._first_difference(recipe, prompt)
         return {**result, "same": difference is None, "first_difference": difference}
 
-    async def _prompt(self, recipe: Recipe) -> list[int] | None:
+    async def prompt(self, recipe: Recipe) -> list[int] | None:
         """The ids that were sent; None if nobody can tell them any more."""
         known = recipe.prompt_ids
         if known is not None and recipe.prompt_hash in (None, prompt_hash(known)):
@@ -105,7 +105,7 @@ class Reproduction:
                 if item.finish_reason in ("abort", "error"):
                     raise EngineError(item.error or "The engine ended the repetition; try again in a moment.")
                 if item.finish_reason is not None:
-                    ids = ids if item.history_ids is None else item.history_ids
+                    ids = ids if item.history_ids is None else item.history_ids[len(recipe.given_ids[:-1]) :]
                 elif recipe.was_cut or _difference(ids, recipe.expected_ids[: len(ids)]) is None:
                     continue
                 break
@@ -115,11 +115,12 @@ class Reproduction:
 def _request(recipe: Recipe, prompt: list[int], salt: str) -> GenerateRequest:
     params: dict[str, Any] = {**recipe.params, "seed": recipe.seed}
     if not recipe.ended_itself:
-        params["max_tokens"] = len(recipe.expected_ids)
+        params["max_tokens"] = len(recipe.given_ids[:-1]) + len(recipe.expected_ids)
     return GenerateRequest(
         params=SamplingParams(**params),
         request_id=f"{OWN_WORK}again-{new_id()}",
         prompt_token_ids=prompt,
+        begins_with=recipe.given_ids,
         labels={"session": recipe.session_id},
         salt=salt,
         priority=BACKGROUND_PRIORITY,

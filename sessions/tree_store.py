@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import drafts, forks, queued, tree, turns
+from . import drafts, forks, queued, reply_rows, tree, turns
 from .attachments import attach
 from .connection import Connection
 from .drafts import Draft
 from .errors import SessionError
 from .forks import ForkMode
+from .generated import GeneratedReply, read_generated
 from .recipe import Recipe, read_recipe
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .stored_facts import StoredFacts, read_facts
@@ -85,6 +86,11 @@ class TreeStore:
         """All that is stored about a message. See ``stored_facts.read_facts``."""
         with self._reader.reading() as connection:
             return read_facts(connection, message_id, fingerprint)
+
+    def generated(self, message_id: str, fingerprint: str) -> GeneratedReply:
+        """The tokens of a reply. See ``generated.read_generated``."""
+        with self._reader.reading() as connection:
+            return read_generated(connection, message_id, fingerprint)
 
     def recipe(self, message_id: str, run: int | None = None) -> Recipe:
         """What a run of a reply takes to be made again. See ``recipe.read_recipe``."""
@@ -175,6 +181,10 @@ class TreeStore:
             replies = [turns.message(connection, one) for one in turns.add_replies(connection, message_id, count)]
             return turns.session(connection, replies[0].session_id), replies
 
+    def add_branch(self, message_id: str, content: str) -> tuple[Session, Message]:
+        """The row of a reply that branches off another one within its text. See ``turns.add_branch``."""
+        return self._add(lambda connection, one: turns.add_branch(connection, one, content), message_id)
+
     def resume_reply(self, message_id: str) -> tuple[Session, Message]:
         """Open a reply that was cut off. See ``turns.resume_reply``."""
         return self._add(turns.resume_reply, message_id)
@@ -222,7 +232,7 @@ class TreeStore:
     ) -> None:
         """What a running reply has so far; survives a killed process."""
         with self._writer.transaction(durable=False) as connection:
-            turns.write_reply(connection, reply_id, content, generation, tokens, reasoning)
+            reply_rows.write_reply(connection, reply_id, content, generation, tokens, reasoning)
 
     def finish_reply(
         self,
@@ -236,7 +246,7 @@ class TreeStore:
     ) -> tuple[Message, str | None]:
         """Store a reply's end: (reply, the session's new head if it moved back because there is no text)."""
         with self._writer.transaction(durable=True) as connection:
-            turns.write_reply(connection, reply_id, content, generation, tokens, reasoning)
+            reply_rows.write_reply(connection, reply_id, content, generation, tokens, reasoning)
             head_id = turns.end_reply(connection, reply_id, status, error)
             reply = tree.message(connection, reply_id)
             assert reply is not None

@@ -7,10 +7,8 @@ goes back to where it was.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
-from dataclasses import asdict
 
 from . import search_index, tree
 from .errors import SessionError
@@ -19,9 +17,7 @@ from .rows import (
     GENERATION_FIELDS,
     INTERRUPTED,
     SESSION_COLUMNS,
-    Generation,
     Message,
-    ReplyTokens,
     Role,
     Session,
     Status,
@@ -34,10 +30,6 @@ REFUSED = "refused"
 _NO_SESSION = "This chat does not exist any more; open another one from the list."
 _SESSION_DELETED = "This chat is in the trash; restore it to go on."
 _MESSAGE_DELETED = "This message is in the trash; restore it to go on from there."
-_UPSERT_GENERATION = (
-    f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
-    f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
-)
 _WAIT_FOR_THIS = (
     "UPDATE queued SET after_id = ?1 WHERE session_id = ?2 AND after_id IN "
     "(SELECT id FROM messages WHERE session_id = ?2 AND parent_id = ?3 AND hidden = 1)"
@@ -122,7 +114,7 @@ def add_question(connection: sqlite3.Connection, session_id: str, parent_id: str
             "UPDATE sessions SET title = ?, title_by = 'words' WHERE id = ?", [title_from(text), session_id]
         )
         search_index.put_title(connection, session_id)
-    return _start_reply(connection, session_id, user_id, None)
+    return start_reply(connection, session_id, user_id, None)
 
 
 def add_written(connection: sqlite3.Connection, session_id: str, parent_id: str | None, role: Role, text: str) -> str:
@@ -162,12 +154,13 @@ def add_replies(connection: sqlite3.Connection, message_id: str, count: int = 1)
     question = target.id if target.role == "user" else target.parent_id
     if question is None or target.role not in ("user", "assistant"):
         raise SessionError("There is no question above this message to reply to.")
-    replaced = _shown_at(connection, target)
+    replaced = shown_at(connection, target)
     if _is_empty(target):
         _hide(connection, target.id)
         replaced = None
-    first = _start_reply(connection, target.session_id, question, replaced)
-    return [first, *(_insert_reply(connection, target.session_id, question, replaced) for _ in range(count - 1))]
+    first = start_reply(connection, target.session_id, question, replaced, target.kind)
+    place = (connection, target.session_id, question, replaced, target.kind)
+    return [first, *(_insert_reply(*place) for _ in range(count - 1))]
 
 
 def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tuple[str, str | None]:
@@ -179,14 +172,30 @@ def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tupl
     target = kept_message(connection, message_id)
     if target.status == "streaming":
         raise SessionError("This reply is still being written; stop it before editing it.")
-    edited = _insert(connection, target.session_id, target.parent_id, target.role, text, "done")
+    edited = _insert(connection, target.session_id, target.parent_id, target.role, text, "done", target.kind)
     if _is_empty(target):
         _hide(connection, target.id)
     if target.role == "user":
-        return edited, _start_reply(connection, target.session_id, edited, None)
+        return edited, start_reply(connection, target.session_id, edited, None)
     move_head(connection, target.session_id, edited)
     _touch(connection, target.session_id)
     return edited, None
+
+
+def add_branch(connection: sqlite3.Connection, message_id: str, content: str) -> str:
+    """Another reply beside ``message_id``, which begins as that one does; returns its id.
+
+    Args:
+        content: the part of that beginning that no model generated.
+
+    Raises:
+        SessionError: the message is no reply.
+    """
+    target = kept_message(connection, message_id)
+    if target.role != "assistant" or target.status == "streaming":
+        raise SessionError("Only a reply that has ended can be gone on from within its text.")
+    replaced = shown_at(connection, target)
+    return start_reply(connection, target.session_id, target.parent_id, replaced, target.kind, content, target.id)
 
 
 def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
@@ -206,12 +215,11 @@ def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
     if target.role != "assistant" or target.status == "streaming" or not unfinished or target.empty:
         raise SessionError("Only a reply that was cut off can be continued; regenerate it for another one.")
     if tree.has_children(connection, target):
-        replaced = _shown_at(connection, target)
-        copy = _insert(connection, target.session_id, target.parent_id, "assistant", target.content, "streaming")
-        connection.execute(
-            "UPDATE messages SET replaces_id = ?, reasoning = ?, copied_from = ? WHERE id = ?",
-            [replaced, target.reasoning, target.id, copy],
+        replaced = shown_at(connection, target)
+        copy = _insert_reply(
+            connection, target.session_id, target.parent_id, replaced, target.kind, target.content, target.id
         )
+        connection.execute("UPDATE messages SET reasoning = ? WHERE id = ?", [target.reasoning, copy])
         for statement in (COPY_TOKENS, COPY_RUNS):
             connection.execute(f"{statement} WHERE message_id = ?", [copy, target.id])
     else:
@@ -221,25 +229,6 @@ def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
     move_head(connection, target.session_id, copy)
     _touch(connection, target.session_id)
     return copy
-
-
-def write_reply(
-    connection: sqlite3.Connection,
-    reply_id: str,
-    content: str,
-    generation: Generation | None,
-    tokens: ReplyTokens | None,
-    reasoning: str | None,
-) -> None:
-    """What a running reply has brought so far; replaces what was stored of it."""
-    connection.execute(
-        "UPDATE messages SET content = ?, reasoning = ?, updated_at = ? WHERE id = ? AND status = 'streaming'",
-        [content, reasoning, now(), reply_id],
-    )
-    if generation is not None:
-        connection.execute(_UPSERT_GENERATION, {**asdict(generation), "params": json.dumps(generation.params)})
-    if tokens is not None:
-        _write_tokens(connection, reply_id, tokens)
 
 
 def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, error: str | None) -> str | None:
@@ -295,27 +284,57 @@ def forget_system_tokens(connection: sqlite3.Connection, session_id: str) -> Non
     )
 
 
-def _start_reply(connection: sqlite3.Connection, session_id: str, question_id: str, replaced: str | None) -> str:
-    reply_id = _insert_reply(connection, session_id, question_id, replaced)
+def start_reply(
+    connection: sqlite3.Connection,
+    session_id: str,
+    parent_id: str | None,
+    replaced: str | None,
+    kind: str | None = None,
+    content: str = "",
+    copied_from: str | None = None,
+) -> str:
+    """The row of a reply that is about to be written, which is shown from now on; returns its id.
+
+    Args:
+        replaced: the leaf to go back to if it ends without any text.
+        content: what it begins with.
+        copied_from: the message that this is from.
+    """
+    reply_id = _insert_reply(connection, session_id, parent_id, replaced, kind, content, copied_from)
     move_head(connection, session_id, reply_id)
     _touch(connection, session_id)
     return reply_id
 
 
-def _insert_reply(connection: sqlite3.Connection, session_id: str, question_id: str, replaced: str | None) -> str:
-    reply_id = _insert(connection, session_id, question_id, "assistant", "", "streaming")
-    connection.execute("UPDATE messages SET replaces_id = ? WHERE id = ?", [replaced, reply_id])
+def _insert_reply(
+    connection: sqlite3.Connection,
+    session_id: str,
+    parent_id: str | None,
+    replaced: str | None,
+    kind: str | None = None,
+    content: str = "",
+    copied_from: str | None = None,
+) -> str:
+    reply_id = _insert(connection, session_id, parent_id, "assistant", content, "streaming", kind)
+    links = "UPDATE messages SET replaces_id = ?, copied_from = ? WHERE id = ?"
+    connection.execute(links, [replaced, copied_from, reply_id])
     return reply_id
 
 
 def _insert(
-    connection: sqlite3.Connection, session_id: str, parent_id: str | None, role: Role, content: str, status: Status
+    connection: sqlite3.Connection,
+    session_id: str,
+    parent_id: str | None,
+    role: Role,
+    content: str,
+    status: Status,
+    kind: str | None = None,
 ) -> str:
     message_id, time_now = new_id(), now()
     connection.execute(
-        "INSERT INTO messages (id, session_id, parent_id, role, content, status, created_at, updated_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [message_id, session_id, parent_id, role, content, status, time_now, time_now],
+        "INSERT INTO messages (id, session_id, parent_id, role, content, status, created_at, updated_at, kind) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [message_id, session_id, parent_id, role, content, status, time_now, time_now, kind],
     )
     if status != "streaming":
         search_index.put(connection, message_id)
@@ -329,7 +348,7 @@ def _usable_parent(connection: sqlite3.Connection, session_id: str, parent_id: s
     return place
 
 
-def _shown_at(connection: sqlite3.Connection, target: Message) -> str | None:
+def shown_at(connection: sqlite3.Connection, target: Message) -> str | None:
     """The leaf that shows ``target``'s branch now, to return to; None if nothing lies there yet."""
     head_id = connection.execute("SELECT head_id FROM sessions WHERE id = ?", [target.session_id]).fetchone()[0]
     on_path = head_id is not None and tree.is_on_path(connection, target.id, head_id)
@@ -347,36 +366,3 @@ def _hide(connection: sqlite3.Connection, message_id: str) -> None:
 
 def _touch(connection: sqlite3.Connection, session_id: str) -> None:
     connection.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", [now(), session_id])
-
-
-def _write_tokens(connection: sqlite3.Connection, reply_id: str, tokens: ReplyTokens) -> None:
-    put = (
-        "INSERT INTO message_tokens (message_id, fingerprint, header_tokens, token_ids) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET token_ids = excluded.token_ids, "
-        "header_tokens = max(header_tokens, excluded.header_tokens)"
-    )
-    # What this run wrote is in no other model's ids.
-    connection.execute(
-        "DELETE FROM message_tokens WHERE message_id = ? AND fingerprint != ?", [reply_id, tokens.fingerprint]
-    )
-    if tokens.token_ids:
-        connection.execute(put, [reply_id, tokens.fingerprint, tokens.header_tokens, tokens.token_ids])
-    else:
-        connection.execute(
-            "DELETE FROM message_tokens WHERE message_id = ? AND fingerprint = ?", [reply_id, tokens.fingerprint]
-        )
-    if not tokens.segments and tokens.system_ids is None:
-        return
-    session_id, system_prompt = connection.execute(
-        "SELECT s.id, s.system_prompt FROM messages m JOIN sessions s ON s.id = m.session_id WHERE m.id = ?", [reply_id]
-    ).fetchone()
-    same_system = system_prompt == tokens.system_prompt
-    for message_id, token_ids in tokens.segments.items():
-        root = connection.execute("SELECT parent_id IS NULL FROM messages WHERE id = ?", [message_id]).fetchone()[0]
-        if same_system or not root:
-            connection.execute(put, [message_id, tokens.fingerprint, 0, token_ids])
-    if same_system and tokens.system_ids is not None:
-        connection.execute(
-            "INSERT OR REPLACE INTO system_tokens (session_id, fingerprint, token_ids) VALUES (?, ?, ?)",
-            [session_id, tokens.fingerprint, tokens.system_ids],
-        )

@@ -35,6 +35,7 @@ _GENERATION_SHOWN = (
     "kept_from",
     "left_out",
     "left_out_tokens",
+    "given_tokens",
 )
 
 

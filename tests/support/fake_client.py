@@ -286,6 +286,9 @@ class FakeEngineClient(FakeCache):
             for part in ([[one] for one in run] if control else [run])
         ]
 
+    async def pieces(self, token_ids: list[int]) -> list[tuple[bytes, bool]]:
+        return [(bytes([one]), False) if one < END else (b"<end>", True) for one in token_ids]
+
     async def tokenize(self, text: str) -> list[int]:
         return list(text.encode())
 
