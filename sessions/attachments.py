@@ -20,6 +20,7 @@ from .connection import Connection
 from .errors import SessionError
 from .exchange.files import FileFolder
 from .ids import new_id, now
+from .sent_files import Sent
 
 SIZE_LIMIT = 32 << 20
 """Bytes of one file."""
@@ -54,6 +55,12 @@ class Attachment:
 
 
 _COLUMNS = ", ".join(one.name for one in fields(Attachment))
+COPY_FILE = """
+INSERT INTO attachments (id, session_id, message_id, name, media_type, size, sha256, created_at)
+SELECT :new, coalesce(:session, session_id), :message, name, media_type, size, sha256, created_at
+FROM attachments WHERE id = :old
+"""
+"""A copy for another message, of another chat if ``session`` names one."""
 
 
 class Attachments:
@@ -96,6 +103,24 @@ class Attachments:
             connection.execute(f"INSERT INTO attachments ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values)
             return found
 
+    def find(self, attachment_id: str) -> Attachment:
+        """One file, deleted or not.
+
+        Raises:
+            SessionError: there is none.
+        """
+        with self._reader.reading() as connection:
+            return _attachment(connection, attachment_id)
+
+    def waiting(self, session_id: str) -> list[Attachment]:
+        """Files of a chat's draft, in the order they were attached: those of no message, nor of one that waits."""
+        query = (
+            f"SELECT {_COLUMNS} FROM attachments WHERE session_id = ?1 AND message_id IS NULL AND deleted_at IS NULL "
+            "AND id NOT IN (SELECT value FROM queued, json_each(queued.files) WHERE session_id = ?1) ORDER BY key"
+        )
+        with self._reader.reading() as connection:
+            return [Attachment(*row) for row in connection.execute(query, [session_id])]
+
     def of_session(self, session_id: str) -> list[Attachment]:
         """All files of a chat that are not deleted, those of its draft too, in the order they were attached."""
         query = f"SELECT {_COLUMNS} FROM attachments WHERE session_id = ? AND deleted_at IS NULL ORDER BY key"
@@ -112,7 +137,7 @@ class Attachments:
             found = _attachment(connection, attachment_id)
         data = self._files.read(found.sha256)
         if data is None:
-            raise SessionError(f'The content of "{found.name}" is missing in {self._files.path}; attach it again.')
+            raise SessionError(f'The content of "{found.name}" is missing in {self._files.place}; attach it again.')
         if self._files.name_of(data) != found.sha256:
             raise SessionError(f'The content of "{found.name}" is damaged on disk; attach it again.')
         return found, data
@@ -165,6 +190,23 @@ def attach(connection: sqlite3.Connection, session_id: str, message_id: str, att
         if found.session_id != session_id or found.message_id is not None or found.deleted_at is not None:
             raise SessionError(f'"{found.name}" cannot be sent with this message; attach it again.')
         connection.execute("UPDATE attachments SET message_id = ? WHERE id = ?", [message_id, attachment_id])
+
+
+def put_sent(connection: sqlite3.Connection, message_id: str, sent: Sent | None) -> None:
+    """Put down what prompts have around the content of a message; it stays so for ever."""
+    if sent is not None:
+        columns = "sent_before = ?, sent_after = ?, sources = ?"
+        connection.execute(f"UPDATE messages SET {columns} WHERE id = ?", [*sent.columns(), message_id])
+
+
+def copy_files(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Give the files of a message to another one of its chat, too."""
+    rows = connection.execute(
+        "SELECT id FROM attachments WHERE message_id = ? AND deleted_at IS NULL ORDER BY key", [old]
+    ).fetchall()
+    connection.executemany(
+        COPY_FILE, [{"new": new_id(), "old": row[0], "session": None, "message": new} for row in rows]
+    )
 
 
 def clean_name(name: str) -> str:

@@ -1,8 +1,7 @@
-"""What a page may do with branches: take them away and back, copy them into new chats, compare them."""
+"""What a page may do with branches: take them away and back, copy them into new chats."""
 
 from __future__ import annotations
 
-from .errors import SessionError
 from .forks import ForkMode
 from .service_core import ServiceCore
 from .trash import Deletion
@@ -45,24 +44,6 @@ class BranchService:
         """See ``TreeStore.leaf``."""
         return await self._core.read(self._store.leaf, message_id)
 
-    async def compare(self, message_a: str, message_b: str) -> View:
-        """{"common", "a", "b"}: how many messages two branches share, and what follows in each.
-
-        Raises:
-            SessionError: there is no such message, or they are of two chats.
-        """
-        a, b = await self._core.read(self._store.paths, message_a, message_b)
-        if a[-1].session_id != b[-1].session_id:
-            raise SessionError("Only branches of one chat can be compared; these messages are of two chats.")
-        common = 0
-        while common < min(len(a), len(b)) and a[common].id == b[common].id:
-            common += 1
-        return {
-            "common": common,
-            "a": [self._core.seen(one) for one in a[common:]],
-            "b": [self._core.seen(one) for one in b[common:]],
-        }
-
     def _tell(self, done: Deletion, *, deleted: bool) -> View:
         root = done.root
         view: View = {"session_id": root.session_id, "head_id": done.head_id, "messages": done.messages}
@@ -76,5 +57,6 @@ class BranchService:
                 "messages": done.messages,
             }
         )
+        self._core.tell_draft(done.draft)
         self._core.tell_head(root.session_id, done.head_id)  # siblings are counted anew where the head stays, too
         return {"undo": root.id, **view} if deleted else view

@@ -14,16 +14,21 @@ from typing import Any
 
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
+from .comparison import ComparisonService
+from .document_service import DocumentService
 from .errors import SessionError, StoreError
 from .forks import ForkMode
 from .ids import now
 from .library_service import LibraryService
 from .message_facts import MessageFacts
+from .outline_service import OutlineService
 from .preset_service import PresetService
 from .prompt_service import PromptService
+from .queue_service import QueueService
 from .reply_service import ReplyService
 from .reproduction import Reproduction
 from .rows import PromptPath
+from .sent_files import Sent
 from .service_core import ServiceCore
 from .storage import StorageService
 from .store import SessionStore
@@ -57,13 +62,17 @@ class ChatService:
         self.presets = PresetService(self.core)
         self.storage = StorageService(self.core, self.library)
         self.facts = MessageFacts(self.core)
+        self.documents = DocumentService(self.core)
+        self.outline = OutlineService(self.core)
+        self.comparison = ComparisonService(self.core)
         self._branches = BranchService(self.core)
         self._prompts = PromptService(self.core)
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
-        self.replies = ReplyService(self.core, self._prompts, self._titles, self.create_session)
+        self.replies = ReplyService(self.core, self._prompts, self._titles, self.documents, self.create_session)
         self.tokens = TokenBranches(self.core, self.replies, self._again)
         store.interrupt_running()
+        self.queue = QueueService(self.core, self.replies)
         with contextlib.suppress(StoreError):  # files are not worth a failed start
             store.attachments.sweep()
 
@@ -244,17 +253,15 @@ class ChatService:
         """See ``BranchService.leaf``."""
         return await self._branches.leaf(message_id)
 
-    async def compare(self, message_a: str, message_b: str) -> View:
-        """See ``BranchService.compare``."""
-        return await self._branches.compare(message_a, message_b)
-
     async def branch_tokens(self, session_id: str, message_id: str | None = None) -> list[int]:
         """See ``PromptService.branch_tokens``."""
         return await self._prompts.branch_tokens(session_id, message_id)
 
-    async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
+    async def question(
+        self, session_id: str | None, parent_id: str | None, text: str, sent: Sent | None = None
+    ) -> dict[str, Any]:
         """See ``PromptService.question``."""
-        return await self._prompts.question(session_id, parent_id, text)
+        return await self._prompts.question(session_id, parent_id, text, sent)
 
     async def reproduction(self, message_id: str, run: int | None = None) -> View:
         """See ``Reproduction.reproduction``."""

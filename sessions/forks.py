@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, Literal, get_args
 
 from . import search_index, tree, turns
+from .attachments import COPY_FILE
 from .errors import SessionError
 from .ids import new_id, now
 from .rows import Message, Session
@@ -44,10 +45,6 @@ INSERT INTO sessions (id, title, title_by, system_prompt, preset_id, model, para
 SELECT :new, :title, title_by, system_prompt, preset_id, model, params, :now, :now, :message, folder_id,
        coalesce(begun_at, created_at)
 FROM sessions WHERE id = :old
-"""
-_COPY_FILE = """
-INSERT INTO attachments (id, session_id, message_id, name, media_type, size, sha256, created_at)
-SELECT :new, :session, :message, name, media_type, size, sha256, created_at FROM attachments WHERE id = :old
 """
 _FORK = re.compile(r"^Fork(?: \d+)?: | \(fork(?: \d+)?\)$")
 
@@ -149,11 +146,12 @@ def _copy_messages(
 
 def _copy_files(connection: sqlite3.Connection, old: str, new: str, copies: dict[str, str]) -> None:
     rows = connection.execute(
-        "SELECT id, message_id FROM attachments WHERE session_id = ? AND message_id IS NOT NULL AND deleted_at IS NULL",
+        "SELECT id, message_id FROM attachments WHERE session_id = ? AND message_id IS NOT NULL AND deleted_at IS NULL "
+        "ORDER BY key",
         [old],
     ).fetchall()
     connection.executemany(
-        _COPY_FILE,
+        COPY_FILE,
         [
             {"new": new_id(), "old": row[0], "session": new, "message": copies[row[1]]}
             for row in rows

@@ -8,6 +8,7 @@ from .checks import clean_text
 from .prompt_room import check_room
 from .prompts import prompt_messages, sent_messages
 from .sampling import effective_params
+from .sent_files import Sent, around
 from .service_core import ServiceCore
 
 
@@ -31,22 +32,31 @@ class PromptService:
                 return await self._built(sent, path.session.prompt_date)
         return await core.read(core.store.branch_tokens, session_id, last_id, core.fingerprint())
 
-    async def question(self, session_id: str | None, parent_id: str | None, text: str) -> dict[str, Any]:
-        """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``."""
+    async def question(
+        self, session_id: str | None, parent_id: str | None, text: str, sent: Sent | None = None
+    ) -> dict[str, Any]:
+        """The prompt of a message that is not sent yet, as arguments of ``EngineClient.probe``.
+
+        Args:
+            sent: what it has of files.
+        """
         core, text = self._core, clean_text(text)
         messages, own, begun_at = [], {}, None
         if session_id is not None:
             path = await core.read(core.store.question_path, session_id, parent_id, core.fingerprint(), core.room())
             messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.prompt_date
         params = effective_params(own, core.engine.status.info.get("sampling_defaults") or {})
+        text = around(text, sent.before, sent.after) if sent else text
         messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
         more = {"begun_at": begun_at, "trim": True, "max_tokens": params["max_tokens"]}
         return {"messages": messages, "salt": core.salt(session_id or ""), **more}
 
-    async def check_room(self, session_id: str | None, parent_id: str | None, text: str) -> None:
+    async def check_room(
+        self, session_id: str | None, parent_id: str | None, text: str, sent: Sent | None = None
+    ) -> None:
         """Refuse a message that has no room; see ``prompt_room``."""
         if self._core.engine.status.state == "ready":
-            question = await self.question(session_id, parent_id, text)
+            question = await self.question(session_id, parent_id, text, sent)
             await check_room(self._core.engine, question["messages"], question["max_tokens"])
 
     async def check_system_prompt(self, text: str | None) -> None:

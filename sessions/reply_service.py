@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from .checks import clean_params, clean_text
+from .document_service import DocumentService
 from .drafts import UNBEGUN
 from .errors import SessionError
 from .given import Given
 from .prompt_service import PromptService
 from .prompts import check_continuable
+from .queued import Queued
 from .reply_job import ReplyJob, TextPart
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, json_object
 from .sampling import effective_params, sibling_seeds
@@ -33,9 +35,15 @@ class ReplyService:
     """
 
     def __init__(
-        self, core: ServiceCore, prompts: PromptService, titles: TitleJobs, begin: Callable[[], Awaitable[View]]
+        self,
+        core: ServiceCore,
+        prompts: PromptService,
+        titles: TitleJobs,
+        documents: DocumentService,
+        begin: Callable[[], Awaitable[View]],
     ) -> None:
         self.core = core
+        self._documents = documents
         self._prompts = prompts
         self._titles = titles
         self._begin = begin
@@ -62,6 +70,10 @@ class ReplyService:
         """
         text = clean_text(text, needed=True)
         return await self.core.whole(self._send(session_id, parent_id, text, attachment_ids))
+
+    async def send_queued(self, one: Queued, parent_id: str) -> View:
+        """As ``send``, of a message that waited. In the same step it stops to wait."""
+        return await self.core.whole(self._send(one.session_id, parent_id, one.text, one.files, one.id))
 
     async def regenerate(self, message_id: str, n: int = 1, params: dict[str, Any] | None = None) -> View:
         """Another reply, or ``n`` of them at once: beside a reply, or under a question. The first one is shown.
@@ -168,17 +180,24 @@ class ReplyService:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _send(
-        self, session_id: str | None, parent_id: str | None, text: str, attachment_ids: Sequence[str]
+        self,
+        session_id: str | None,
+        parent_id: str | None,
+        text: str,
+        attachment_ids: Sequence[str],
+        queued_id: str | None = None,
     ) -> View:
         above = self.core.jobs.get(parent_id or "")
         if above is not None and above.generated.is_set() and above.trouble is not None:
             raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
-        await self._prompts.check_room(session_id, parent_id, text)
+        files = await self._documents.plan(session_id, text, attachment_ids)
+        await self._prompts.check_room(session_id, parent_id, text, files)
         place = session_id or UNBEGUN
         if session_id is None:
             session_id = (await self._begin())["id"]
-        sent = await self.core.write(self.core.store.send_draft, place, session_id, parent_id, text, attachment_ids)
-        session, user, reply, draft = sent
+        session, user, reply, draft = await self.core.write(
+            self.core.store.send_draft, place, session_id, parent_id, text, attachment_ids, queued_id, files
+        )
         self.core.tell_draft(draft)
         if attachment_ids:
             self.core.tell({"type": "attachments", "session_id": session_id})
@@ -214,9 +233,11 @@ class ReplyService:
 
     async def _edit(self, message_id: str, text: str) -> View:
         old = await self.core.read(self.core.store.message, message_id)
+        files = None
         if old.role == "user" and old.deleted_at is None:
-            await self._prompts.check_room(old.session_id, old.parent_id, text)
-        session, edited, reply, draft = await self.core.write(self.core.store.add_edit, message_id, text)
+            files = await self._documents.edited(old, text)
+            await self._prompts.check_room(old.session_id, old.parent_id, text, files)
+        session, edited, reply, draft = await self.core.write(self.core.store.add_edit, message_id, text, files)
         self.core.tell_draft(draft)
         view = self.core.tell_message(edited)
         if reply is not None:
@@ -236,10 +257,10 @@ class ReplyService:
     def _start(
         self, session: Session, reply: Message, own: dict[str, Any] | None = None, given: Given | None = None
     ) -> View:
-        """Begin a reply that is shown."""
+        """Begin a reply, which is shown, unless it is one to a message that waited in another branch."""
         self._titles.cancel(session.id)
         view = self._run(reply, own, given)
-        self.core.tell_head(session.id, reply.id)
+        self.core.tell_head(session.id, session.head_id)  # another branch may be shown
         self.core.tell_session(session)
         return view
 

@@ -113,6 +113,17 @@ class Generation:
 
 
 @dataclass(slots=True)
+class MessageFile:
+    """A file that was sent with a message. ``size`` in bytes."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+
+
+@dataclass(slots=True)
 class Message:
     """One node of a session's tree.
 
@@ -126,6 +137,7 @@ class Message:
         sent_before, sent_after: what its prompt has around the content: texts of its files.
         sources: JSON, what of which file that is.
         siblings: ids of the visible messages under the same parent, in the order they were made.
+        files: those that were sent with it.
         generation: the last run, of a reply that has been started by a model.
     """
 
@@ -149,6 +161,7 @@ class Message:
     sources: str | None = None
     siblings: list[str] = field(default_factory=list)
     generation: Generation | None = None
+    files: list[MessageFile] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
@@ -208,7 +221,8 @@ GENERATION_FIELDS = tuple(one.name for one in fields(Generation))
 GENERATION_COLUMNS = ", ".join("g." + name for name in GENERATION_FIELDS)
 _FOLDER = "(SELECT f.id FROM folders f WHERE f.id = s.folder_id AND f.deleted_at IS NULL) AS folder_id"
 SESSION_COLUMNS = ", ".join(_FOLDER if one.name == "folder_id" else "s." + one.name for one in fields(Session))
-MESSAGE_COLUMNS = ", ".join("m." + one.name for one in fields(Message) if one.name not in ("siblings", "generation"))
+_NOT_ROWS = ("siblings", "generation", "files")
+MESSAGE_COLUMNS = ", ".join("m." + one.name for one in fields(Message) if one.name not in _NOT_ROWS)
 
 
 def pack(token_ids: array[int] | list[int]) -> bytes:

@@ -83,8 +83,7 @@ class Sent:
 
     def columns(self) -> tuple[str | None, str | None, str | None]:
         """As they are stored: texts before and after, and the sources as JSON."""
-        told = [_plain(one) for one in self.sources]
-        return self.before or None, self.after or None, json.dumps(told, ensure_ascii=False) if told else None
+        return self.before or None, self.after or None, sources_text(self.sources)
 
 
 class _Carrier(Protocol):
@@ -130,8 +129,13 @@ def passages_section(quoted: Sequence[tuple[int, str, str]], template: str = "")
     return f"\n\n{filled}"
 
 
+def sources_text(sources: Sequence[Source]) -> str | None:
+    """Sources as JSON; None for none."""
+    return json.dumps([_plain(one) for one in sources], ensure_ascii=False) if sources else None
+
+
 def read_sources(text: str | None) -> list[Source]:
-    """The inverse of ``Sent.columns``; what another program wrote and we cannot read is left out."""
+    """The inverse of ``sources_text``; what another program wrote and we cannot read is left out."""
     try:
         raw = json.loads(text or "[]")
     except ValueError:

@@ -15,6 +15,7 @@ from . import new_session, search_index, turns
 from .attachments import Attachments
 from .backups import back_up
 from .connection import Connection
+from .documents import Documents
 from .drafts import Drafts
 from .errors import SessionError, explained
 from .exchange.exchange_store import ExchangeStore
@@ -48,6 +49,7 @@ class SessionStore(TreeStore):
         drafts: what was typed and not sent.
         queue: messages that wait for the end of a reply.
         attachments: files that were sent with messages.
+        documents: the texts of files.
         exchange: whole chats in and out, for files.
     """
 
@@ -92,6 +94,7 @@ class SessionStore(TreeStore):
         self.queue = Queue(self._writer, self._reader)
         files = FileFolder(folder)
         self.attachments = Attachments(self._writer, self._reader, files)
+        self.documents = Documents(self._writer, self._reader)
         self.trash = Trash(self._writer, self._reader, self.attachments.remove_unused)
         self.outlines = Outlines(self._reader)
         self.exchange = ExchangeStore(self._writer, self._reader, files)
@@ -110,9 +113,10 @@ class SessionStore(TreeStore):
         return back_up(self.path, "hand", target)
 
     def has(self, thing_id: str) -> bool:
-        """Whether a chat or a message of this id is here, deleted ones too."""
+        """Whether a chat, a message or a file of this id is here, deleted ones too."""
+        tables = ("sessions", "messages", "attachments")
         with self._reader.reading() as connection:
-            query = "SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM messages WHERE id = ?1"
+            query = " UNION ALL ".join(f"SELECT 1 FROM {one} WHERE id = ?1" for one in tables)
             return connection.execute(query, [thing_id]).fetchone() is not None
 
     def close(self) -> None:

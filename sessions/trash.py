@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from . import search_index, tree, turns
+from . import documents, queued, search_index, tree, turns
 from .connection import Connection
+from .drafts import Draft
 from .errors import SessionError
 from .ids import now
 from .rows import SESSION_COLUMNS, Message, Session
@@ -73,11 +74,13 @@ class Deletion:
         root: the message that was deleted or restored.
         head_id: last message of the branch that is shown now; None if the chat is empty.
         messages: how many messages it concerned, hidden ones left out.
+        draft: the chat's draft, if a message that waited in the branch became a part of it.
     """
 
     root: Message
     head_id: str | None
     messages: int
+    draft: Draft | None = None
 
 
 class Trash:
@@ -109,7 +112,7 @@ class Trash:
         """Put a message and all below it into the trash.
 
         If the shown branch goes with it, the head moves to the branch beside it that was used last, else to the
-        message above, else to nothing.
+        message above, else to nothing. Messages that waited for its replies go back into the draft.
 
         Raises:
             SessionError: there is no such message, it is in the trash, or a reply in it is being written.
@@ -130,9 +133,10 @@ class Trash:
             if within:
                 head_id = tree.nearest(connection, root)
                 turns.move_head(connection, root.session_id, head_id)
+            draft = queued.into_draft(connection, root.session_id, root.id)
             deleted = tree.message(connection, root.id)
             assert deleted is not None
-            return Deletion(deleted, head_id, _size(connection, root.id))
+            return Deletion(deleted, head_id, _size(connection, root.id), draft)
 
     def restore_branch(self, root_id: str) -> Deletion:
         """Bring back exactly what a deletion took away, and show it.
@@ -207,6 +211,7 @@ class Trash:
             search_index.forget(connection, [one.key for one in sessions], keys)
             hashes = [one for root in branches for one in _purge_branch(connection, root)]
             hashes += [one for session in sessions for one in _purge_session(connection, session.id)]
+            documents.remove_unused(connection, hashes)
         self._writer.shorten_log()
         self._unused(hashes)
         return len(wanted)
@@ -275,6 +280,7 @@ def _purge_session(connection: sqlite3.Connection, session_id: str) -> list[str]
     for statement in (
         "DELETE FROM system_tokens WHERE session_id = :session",
         "DELETE FROM drafts WHERE session_id = :session",
+        "DELETE FROM queued WHERE session_id = :session",
         "UPDATE sessions SET head_id = NULL WHERE id = :session",
         "DELETE FROM messages WHERE session_id = :session",
         "DELETE FROM sessions WHERE id = :session",
@@ -314,5 +320,6 @@ def _remove_parts(connection: sqlite3.Connection, selection: str, place: dict[st
     """Remove what belongs to the messages of ``selection``; returns the hashes of their files."""
     for table in ("generations", "message_tokens"):
         connection.execute(f"DELETE FROM {table} WHERE message_id IN ({selection})", place)
+    connection.execute(f"DELETE FROM queued WHERE after_id IN ({selection})", place)
     rows = connection.execute(f"DELETE FROM attachments WHERE message_id IN ({selection}) RETURNING sha256", place)
     return [row[0] for row in rows]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message, PromptPath, Session, unpack
+from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message, MessageFile, PromptPath, Session, unpack
 
 _PATH = """
 WITH RECURSIVE path (id, depth) AS (
@@ -54,6 +54,11 @@ _QUESTIONS = "SELECT id FROM messages WHERE id IN (?) AND role = 'user'"
 _FAR = 2  # times the room that has to follow a message that is far
 _NEAR_TURNS = 4  # questions before the cut that are never far
 _RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE g.message_id IN (?) ORDER BY g.run"
+_FILES = (
+    "SELECT message_id, id, name, media_type, size, sha256 FROM attachments WHERE session_id = ? "
+    "AND message_id IN (?) AND deleted_at IS NULL ORDER BY key"
+)
+_HAS_FILES = "SELECT 1 FROM attachments WHERE session_id = ? LIMIT 1"
 _LAST_RUN = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run DESC LIMIT 1"
 
 
@@ -66,6 +71,7 @@ def message(connection: sqlite3.Connection, message_id: str) -> Message | None:
     found.siblings = siblings(connection, found)
     run = connection.execute(_LAST_RUN, [message_id]).fetchone()
     found.generation = Generation.from_row(run) if run else None
+    _add_files(connection, [found])
     return found
 
 
@@ -101,7 +107,18 @@ def part(connection: sqlite3.Connection, ids: list[str]) -> list[Message]:
     for one in found:
         one.siblings = groups.get(one.parent_id, [])
         one.generation = runs.get(one.id)
+    _add_files(connection, found)
     return found
+
+
+def _add_files(connection: sqlite3.Connection, messages: list[Message]) -> None:
+    """Let the questions among the messages of a chat know their files."""
+    questions = {one.id: one for one in messages if one.role == "user"}
+    session = messages[0].session_id
+    if not questions or connection.execute(_HAS_FILES, [session]).fetchone() is None:
+        return
+    for message_id, *file in _of_each(connection, _FILES, list(questions), session):
+        questions[message_id].files.append(MessageFile(*file))
 
 
 def path_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from . import drafts, forks, queued, reply_rows, tree, turns
-from .attachments import attach
+from .attachments import attach, copy_files, put_sent
 from .connection import Connection
 from .drafts import Draft
 from .errors import SessionError
@@ -13,6 +13,7 @@ from .forks import ForkMode
 from .generated import GeneratedReply, read_generated
 from .recipe import Recipe, read_recipe
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
+from .sent_files import Sent
 from .stored_facts import StoredFacts, read_facts
 
 
@@ -146,6 +147,7 @@ class TreeStore:
         text: str,
         attachment_ids: Sequence[str] = (),
         queued_id: str | None = None,
+        sent: Sent | None = None,
     ) -> tuple[Session, Message, Message, Draft | None]:
         """As ``add_question``, and the draft that this takes away, emptied; None if there was none.
 
@@ -154,6 +156,7 @@ class TreeStore:
             attachment_ids: files that go with the message.
             queued_id: the waiting message that this was, in place of a draft. What waited behind it waits for the new
                 reply, and a branch beside its place that is shown stays shown.
+            sent: what the prompt has of the files.
         """
         with self._writer.transaction(durable=True) as connection:
             head_id = queued.other_branch(connection, session_id, parent_id) if queued_id else None
@@ -168,6 +171,7 @@ class TreeStore:
             reply = turns.message(connection, reply_id)
             assert reply.parent_id is not None
             attach(connection, session_id, reply.parent_id, attachment_ids)
+            put_sent(connection, reply.parent_id, sent)
             return turns.session(connection, session_id), turns.message(connection, reply.parent_id), reply, emptied
 
     def add_reply(self, message_id: str) -> tuple[Session, Message]:
@@ -189,13 +193,20 @@ class TreeStore:
         """Open a reply that was cut off. See ``turns.resume_reply``."""
         return self._add(turns.resume_reply, message_id)
 
-    def add_edit(self, message_id: str, text: str) -> tuple[Session, Message, Message | None, Draft | None]:
+    def add_edit(
+        self, message_id: str, text: str, sent: Sent | None = None
+    ) -> tuple[Session, Message, Message | None, Draft | None]:
         """A sibling with another text: (session, sibling, reply to come or None, draft that this takes away or None).
 
-        See ``turns.add_edit``.
+        It has the same files. See ``turns.add_edit``.
+
+        Args:
+            sent: what the prompt has of the files.
         """
         with self._writer.transaction(durable=True) as connection:
             edited_id, reply_id = turns.add_edit(connection, message_id, text)
+            copy_files(connection, message_id, edited_id)
+            put_sent(connection, edited_id, sent)
             edited = turns.message(connection, edited_id)
             emptied = drafts.sent(connection, edited.session_id, message_id)
             reply = turns.message(connection, reply_id) if reply_id else None

@@ -301,6 +301,7 @@ def start_reply(
         copied_from: the message that this is from.
     """
     reply_id = _insert_reply(connection, session_id, parent_id, replaced, kind, content, copied_from)
+    connection.execute(_WAIT_FOR_THIS, [reply_id, session_id, parent_id])
     move_head(connection, session_id, reply_id)
     _touch(connection, session_id)
     return reply_id

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .rows import Generation, Message, Session, json_object
 from .search import Found
+from .sent_files import read_sources
 from .titles import UNTITLED
 from .trash import DeletedBranch
 
@@ -95,10 +96,32 @@ def message_view(message: Message) -> View:
         "deleted_at": message.deleted_at,
         "copied_from": message.copied_from,
         "kind": message.kind,
+        **files_view(message),
         "siblings": message.siblings,
         "sibling_index": place,
         "generation": generation_view(message.generation) if message.generation else None,
     }
+
+
+def files_view(message: Message) -> View:
+    """{"files", "sources"}: what was sent with a message and how each is in its prompt, and the passages quoted there:
+    {"n", "file", "name", "number"}, ``file`` None where it is gone."""
+    if not message.files and not message.sources:
+        return {"files": [], "sources": []}
+    sources = read_sources(message.sources)
+    told = {(one.sha256, one.name): one for one in sources}
+    files = []
+    for file in message.files:
+        source = told.get((file.sha256, file.name))
+        how = {"tokens": source.tokens, "how": source.words} if source else {"tokens": None, "how": None}
+        files.append({"id": file.id, "name": file.name, "media_type": file.media_type, "size": file.size, **how})
+    ids = {(one.sha256, one.name): one.id for one in message.files}
+    quoted = [
+        {"n": passage.n, "file": ids.get((one.sha256, one.name)), "name": one.name, "number": passage.number}
+        for one in sources
+        for passage in one.passages
+    ]
+    return {"files": files, "sources": quoted}
 
 
 def generation_view(generation: Generation) -> View:

@@ -18,7 +18,7 @@ _OBJECTS = ("change", "params")
 _IDS = ("session", "message", "parent", "folder", "branch", "preset", "a", "b", "queued", "file")
 _TEXTS = ("text", "title", "name", "query", "mode")
 _FLAGS = ("on", "temporary", "follow")
-_NUMBERS = ("version", "limit", "offset", "place", "count", "run")
+_NUMBERS = ("version", "limit", "offset", "place", "count", "run", "n")
 _LARGEST_NUMBER = 1 << 53
 _MOST_IDS = 10_000
 
@@ -72,7 +72,8 @@ def check(frame: View) -> None:
             raise RequestError(f"The page sent {name} as neither true nor false; reload it.")
     for name in _NUMBERS:
         _check_number(name, frame.get(name))
-    _check_ids(frame.get("ids"))
+    for name in ("ids", "files"):
+        _check_ids(frame.get(name))
     _check_ids(frame.get("files"))
 
 

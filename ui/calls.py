@@ -7,12 +7,21 @@ import logging
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
-from . import library_calls, message_calls, settings_calls
+from . import file_calls, library_calls, message_calls, queue_calls, settings_calls, tree_calls
 from .call_registry import CALLS, call, check, or_shown_as_it_is, pass_on
 from .connection import Connection, alerts_view, status_view
 from .views import View
 
-__all__ = ["CALLS", "answer", "library_calls", "message_calls", "settings_calls"]
+__all__ = [
+    "CALLS",
+    "answer",
+    "file_calls",
+    "library_calls",
+    "message_calls",
+    "queue_calls",
+    "settings_calls",
+    "tree_calls",
+]
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +81,13 @@ pass_on("stop", "stop", "message")
 @call
 async def open_(connection: Connection, frame: View) -> View:
     """Show a chat (null: none yet), at a message if one is named."""
-    draft = await connection.hub.service.library.draft(frame["session"] or "")
+    service = connection.hub.service
+    draft = await service.library.draft(frame["session"] or "")
     if frame["session"] is None:
         connection.leave_session()
         return {"draft": draft}
-    return {**await connection.open(frame["session"], frame.get("message")), "draft": draft}
+    opened = await connection.open(frame["session"], frame.get("message"))
+    return {**opened, "draft": draft, "queue": await service.queue.view(frame["session"])}
 
 
 @call
@@ -119,9 +130,16 @@ async def settings(connection: Connection, frame: View) -> View:
 
 @call
 async def send(connection: Connection, frame: View) -> View:
-    """Store a question and begin its reply; without a session a new one begins."""
-    sent = await connection.hub.service.send(frame["session"], frame.get("parent"), frame["text"])
-    return {"session": sent["user"]["session_id"], "user": sent["user"]["id"], "reply": sent["reply"]["id"]}
+    """Store a question and begin its reply; without a session a new one begins.
+
+    ``beside`` is the message that another page had sent from the same place before, if there is one.
+    """
+    service, files = connection.hub.service, frame.get("files") or []
+    sent = await service.send(frame["session"], frame.get("parent"), frame["text"], files)
+    user = sent["user"]
+    others = [one for one in user["siblings"] if one != user["id"]] if user["parent_id"] == frame.get("parent") else []
+    answer = {"session": user["session_id"], "user": user["id"], "reply": sent["reply"]["id"]}
+    return {**answer, "beside": others[-1] if others else None}
 
 
 @call
@@ -154,6 +172,8 @@ async def kv(connection: Connection, frame: View) -> None:
 async def probe(connection: Connection, frame: View) -> View:
     """What a message would find cached if it were sent now."""
     hub = connection.hub
-    session_id = frame["session"] or None
-    found = await hub.client.probe(**await hub.service.question(session_id, frame.get("parent"), frame["text"]))
-    return {**found, "max_model_len": hub.client.status.info.get("max_model_len", 0)}
+    question, files = await file_calls.planned(connection, frame)
+    found = await hub.client.probe(**question)
+    typed = len(await hub.client.tokenize(frame["text"]))
+    more = {"typed_tokens": typed, "reply_limit": question["max_tokens"], "files": files}
+    return {**found, **more, "max_model_len": hub.client.status.info.get("max_model_len", 0)}

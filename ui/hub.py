@@ -175,6 +175,9 @@ class Hub:
             self._followers(event["draft"]["session_id"] or None, lambda one: one.note_shelf(event))
         elif kind in CHAT_EVENTS:
             self._followers(event["session_id"], lambda one: one.note_shelf(event))
+        elif kind == "attachments":
+            news = {"type": "files", "session": event["session_id"]}
+            self._followers(event["session_id"], lambda one: one.note_shelf(news))
         elif kind in SHELF_EVENTS:
             for connection in self._connections:
                 connection.note_shelf(event)

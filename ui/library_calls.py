@@ -65,13 +65,6 @@ async def copy(connection: Connection, frame: View) -> View:
 
 
 @call
-async def compare(connection: Connection, frame: View) -> View:
-    """Two versions of a message, each with what follows it."""
-    service = connection.hub.service
-    return await service.compare(await service.leaf(frame["a"]), await service.leaf(frame["b"]))
-
-
-@call
 async def search(connection: Connection, frame: View) -> View:
     """Chats and messages that have some words."""
     limit = min(frame.get("limit") or MOST_HITS, MOST_HITS)

@@ -12,6 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from .calls import answer
 from .connection import Connection
+from .file_routes import add_file_routes
 from .hub import Hub
 from .sockets import Frame, take_calls, until_one_ends
 
@@ -42,6 +43,8 @@ def ui_router(
         response = await files.get_response(name, request.scope)
         response.headers["cache-control"] = "no-cache"
         return response
+
+    add_file_routes(router, service)
 
     @router.websocket("/ui/ws")
     async def page_socket(socket: WebSocket) -> None:

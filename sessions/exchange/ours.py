@@ -22,6 +22,7 @@ from ..errors import SessionError
 from ..ids import now
 from ..presets import canonical_tools, checked_examples
 from ..rows import Generation, pack, unpack
+from ..sent_files import read_sources, sources_text
 from .contents import joined, missing
 from .mend import known_params
 from .report import ExchangeError, Mends
@@ -35,7 +36,7 @@ VERSION = 1
 _CHAT_TEXTS = ("title_by", "system_prompt")
 _CHAT_IDS = ("head_id", "forked_from")
 _CHAT_NAMES = ("title", "model", "folder")
-_NODE_TEXTS = ("reasoning", "error")
+_NODE_TEXTS = ("reasoning", "error", "sent_before", "sent_after")
 _NODE_IDS = ("replaces_id", "deleted_root", "copied_from")
 _RUN_TEXTS = ("model_fingerprint", "finish_reason", "note", "engine", "prompt_hash", "own")
 _RUN_SECONDS = ("queue_s", "prefill_s", "decode_s", "ttft_s")
@@ -181,6 +182,8 @@ def _node(raw: dict[str, Any], mends: Mends) -> Node:
         setattr(node, name, _text_or_none(raw.get(name)))
     for name in _NODE_IDS:
         setattr(node, name, as_id(raw.get(name)))
+    node.kind = "summary" if raw.get("kind") == "summary" else None
+    node.sources = sources_text(read_sources(_text_or_none(raw.get("sources"))))
     node.status = as_text(raw.get("status")) or "done"
     node.hidden = raw.get("hidden") is True
     node.shown = as_count(raw.get("shown")) or 0

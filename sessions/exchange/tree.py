@@ -43,6 +43,8 @@ class Node:
     Attributes:
         order: place among all messages of the chat, as siblings are counted; None: its place in the list.
         shown: grows each time a branch was shown that ends here.
+        kind: "summary" for what stands for all that is above it.
+        sent_before, sent_after, sources: see ``sent_files``.
         runs: how a reply came to be, one for each time the model was asked.
     """
 
@@ -61,6 +63,10 @@ class Node:
     deleted_at: str | None = None
     deleted_root: str | None = None
     copied_from: str | None = None
+    kind: str | None = None
+    sent_before: str | None = None
+    sent_after: str | None = None
+    sources: str | None = None
     order: int | None = None
     runs: list[Generation] = field(default_factory=list)
     tokens: list[NodeTokens] = field(default_factory=list)

@@ -10,6 +10,7 @@ import pytest
 from pagedchat.sessions import attachments as module
 from pagedchat.sessions.attachments import clean_name
 from pagedchat.sessions.errors import SessionError
+from pagedchat.sessions.exchange import files
 from pagedchat.sessions.store import SessionStore
 from support.chat_room import ChatRoom, play
 from support.stored_chat import StoredChat
@@ -137,13 +138,17 @@ def test_a_start_removes_what_has_been_without_a_row_for_a_day(tmp_path: Path) -
     play(story())
 
 
-def test_a_temporary_chat_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_chat_leaves_no_file_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = SessionStore.temporary()
     session = store.create_session(None, {}, None)
-    with pytest.raises(SessionError, match="temporary"):
-        store.attachments.add(session.id, "a", b"x")
+    found = store.attachments.add(session.id, "a", b"x")
+    assert store.attachments.read(found.id) == (found, b"x")
+    monkeypatch.setattr(files, "MOST_IN_MEMORY", 5)
+    with pytest.raises(SessionError, match="ordinary chat"):
+        store.attachments.add(session.id, "b", b"xxxxx")
     store.change_session(session.id, deleted_at="x")
     store.trash.purge([session.id])
+    assert not store.attachments._files.has(found.sha256)
     store.close()
     assert list(tmp_path.iterdir()) == []

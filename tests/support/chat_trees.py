@@ -12,6 +12,7 @@ from pagedchat.sessions.exchange.reading import read_file
 from pagedchat.sessions.exchange.report import Report
 from pagedchat.sessions.exchange.tree import ChatTree
 from pagedchat.sessions.rows import Generation, ReplyTokens, pack
+from pagedchat.sessions.sent_files import SentPassage, Source, sources_text
 from pagedchat.sessions.store import SessionStore
 
 _NODE_IDS = ("id", "parent_id", "replaces_id", "deleted_root", "copied_from")
@@ -53,7 +54,7 @@ def finish(store: SessionStore, reply_id: str, number: int, *, empty: bool) -> b
 
 
 def furnish(store: SessionStore, session_id: str, message_id: str) -> None:
-    """A folder, a preset, a draft, attachments, a second run, pin and fork: what only rows show."""
+    """A folder, a preset, a draft, attachments and what was sent of them, a second run, pin and fork: what rows show."""
     moment = "2024-02-03T04:05:06.789Z"
     sha256 = store.exchange._files.keep(b"\x00\xffPNG")
     with store._writer.transaction(durable=True) as connection:
@@ -78,6 +79,13 @@ def furnish(store: SessionStore, session_id: str, message_id: str) -> None:
                 "VALUES (?, ?, ?, ?, 'image/png', 5, ?, ?)",
                 [name, session_id, owner, name, sha256, moment],
             )
+        source = Source(sha256, "leaf.txt", "passages", 9, [SentPassage(1, 2, 3, 4)], 5)
+        connection.execute("UPDATE messages SET kind = 'summary' WHERE id = ?", [message_id])
+        connection.execute(
+            "UPDATE messages SET sent_before = 'File:\n', sent_after = '\n[1]', sources = ? "
+            "WHERE id = (SELECT parent_id FROM messages WHERE id = ?)",
+            [sources_text([source]), message_id],
+        )
         connection.execute(
             "INSERT INTO generations (message_id, run, model, params, started_at, kept_from, left_out) "
             "VALUES (?, 2, 'other-model', '{}', ?, ?, 4)",
