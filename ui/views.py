@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import OrderedDict
 from typing import Any
 
 from .markdown import render_blocks
@@ -23,18 +23,37 @@ def list_item(session: View) -> View:
     return item
 
 
-@lru_cache(maxsize=1_024)
+MOST_REMEMBERED = 1_024
+_remembered: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+
 def blocks_of(text: str) -> tuple[str, ...]:
     """The HTML of a finished reply, block by block."""
-    return tuple(block.html for block in render_blocks(text))
+    known = _remembered.get(text)
+    if known is None:
+        known = tuple(block.html for block in render_blocks(text))
+    remember_blocks(text, known)
+    return known
 
 
-def finished_message(message: View) -> View:
-    """A message that will not grow: its text as typed, and as HTML if a model wrote it."""
+def remember_blocks(text: str, blocks: tuple[str, ...]) -> None:
+    """Spare the next page that shows ``text`` its rendering."""
+    _remembered[text] = blocks
+    _remembered.move_to_end(text)
+    if len(_remembered) > MOST_REMEMBERED:
+        _remembered.popitem(last=False)
+
+
+def finished_blocks(message: View) -> Blocks:
+    """The blocks of a reply that will not grow."""
+    return {"blocks": list(blocks_of(message["content"])), "thoughts": list(blocks_of(message["reasoning"] or ""))}
+
+
+def finished_message(message: View, *, with_blocks: bool = True) -> View:
+    """A message that will not grow: its text as typed, and as HTML if a model wrote it and the page lacks it."""
     if message["role"] != "assistant":
         return {**message, "blocks": None}
-    thoughts = list(blocks_of(message["reasoning"])) if message["reasoning"] else []
-    return {**message, "blocks": list(blocks_of(message["content"])), "thoughts": thoughts}
+    return {**message, **finished_blocks(message)} if with_blocks else message
 
 
 def growing_message(message: View, blocks: Blocks | None) -> View:

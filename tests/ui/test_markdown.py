@@ -2,52 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from html.parser import HTMLParser
 
 import pytest
 
-from pagedchat.ui.markdown import render_blocks, render_html
-from pagedchat.ui.reply_render import ReplyRender
-
-MIXED = r"""# A title
-
-Some *text* with `code` and \(x^2 + y_1\), prices from $5 to $7 per GB.
-
-- one
-- two
-
-  still two
-
-  ```python
-  def f(x):
-      return x < 1 and x > 0
-  ```
-
-1. first
-2. second
-
-> quoted
-continued
-
-| a | b |
-|---|--:|
-| 1 | 2 |
-
-\[
-\frac{a}{b}
-= c
-\]
-
-Title
-=====
-
-    indented code
-
-```
-never closed
-# x
-"""
+from pagedchat.ui.markdown import render_html
 
 
 class Elements(HTMLParser):
@@ -146,59 +105,26 @@ def test_table_cells_keep_their_side() -> None:
     assert 'class="to-right"' in html and "style=" not in html
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_growing_reply_ends_as_the_whole_text_renders(seed: int) -> None:
-    numbers = random.Random(seed)
-    reply = ReplyRender()
-    at = 0
-    while at < len(MIXED):
-        size = numbers.choice([1, 1, 2, 3, 7, 20])
-        assert reply.take(at, MIXED[at : at + size])
-        at += size
-        reply.render()
-        assert reply.blocks == [block.html for block in render_blocks(MIXED[:at])]
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("As said [1], and [2][3].", ["1", "2", "3"]),
+        ("- in a list [12]", ["12"]),
+        ("**bold [1]**", ["1"]),
+        ("`a[1]` and [see [1]](https://a.example)", []),
+        ("```\n[1]\n```", []),
+        ("[1](https://a.example) [0x1] [1234] \\[1\\]", []),
+        ("[1]\n\n[1]: https://a.example", []),
+    ],
+)
+def test_numbers_in_brackets_outside_of_code_and_links_may_be_opened(text: str, numbers: list[str]) -> None:
+    import re
+
+    html = render_html(text)
+    assert re.findall(r'<button class="cite" data-cite="(\d+)" type="button">\[\1\]</button>', html) == numbers
+    assert html.count("<button") == len(numbers)
 
 
-def test_closed_blocks_never_change_while_the_reply_grows() -> None:
-    reply = ReplyRender()
-    seen: list[str] = []
-    for at, character in enumerate(MIXED):
-        reply.take(at, character)
-        reply.render()
-        assert reply.closed[: len(seen)] == seen
-        seen = list(reply.closed)
-    assert len(seen) >= 8
-
-
-def test_the_cost_of_a_render_does_not_grow_with_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pagedchat.ui import reply_render
-
-    parsed: list[int] = []
-    real = reply_render.render_blocks
-
-    def counted(text, *args, **kwargs):
-        parsed.append(len(text))
-        return real(text, *args, **kwargs)
-
-    monkeypatch.setattr(reply_render, "render_blocks", counted)
-    reply = ReplyRender()
-    paragraph = "Some words of a paragraph that goes on for a while.\n\n"
-    for index in range(300):
-        reply.take(index * len(paragraph), paragraph)
-        reply.render()
-    assert max(parsed) <= 3 * len(paragraph)
-
-
-def test_deltas_that_overlap_or_leave_a_gap_are_told_apart() -> None:
-    reply = ReplyRender("Hello")
-    assert reply.take(3, "lo you") and reply.text == "Hello you"
-    assert reply.take(0, "Hel") and reply.text == "Hello you"
-    assert not reply.take(20, "x") and reply.text == "Hello you"
-
-
-def test_carriage_returns_count_as_line_ends() -> None:
-    reply = ReplyRender()
-    for at, part in enumerate("a\r\rb\r\n\r\nc\r\nd\n\ne"):
-        reply.take(at, part)
-        reply.render()
-    assert [block.count("<p>") for block in reply.blocks] == [1, 1, 1, 1]
+def test_a_formula_ends_before_an_empty_line() -> None:
+    assert "<math" not in render_html("$$\nx\n\ny\n$$")
+    assert render_html("a\n\\[\nx\n= y\n\\]\nb").count("<math") == 1
