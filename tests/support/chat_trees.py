@@ -54,7 +54,7 @@ def finish(store: SessionStore, reply_id: str, number: int, *, empty: bool) -> b
 
 
 def furnish(store: SessionStore, session_id: str, message_id: str) -> None:
-    """A folder, a preset, a draft, attachments and what was sent of them, a second run, pin and fork: what rows show."""
+    """A folder, a preset, a draft, attachments and what was sent of them, a second run: what rows show."""
     moment = "2024-02-03T04:05:06.789Z"
     sha256 = store.exchange._files.keep(b"\x00\xffPNG")
     with store._writer.transaction(durable=True) as connection:
