@@ -17,7 +17,7 @@ import dataclasses
 import logging
 from array import array
 from collections.abc import Awaitable
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ..engine.errors import EngineError, PagedChatError, RequestError
 from ..engine.generate_request import RequestStarted
@@ -26,52 +26,23 @@ from .errors import StoreError
 from .fingerprints import prompt_hash
 from .given import Given
 from .ids import now
+from .job_host import JobHost
 from .prompts import Prompt, build_prompt
 from .reply_text import ReplyText
-from .rows import GENERATION_FIELDS, Generation, Message, PromptPath, ReplyTokens, Status, pack
+from .rows import GENERATION_FIELDS, Generation, Message, ReplyTokens, Status, pack
 from .turns import REFUSED
 
 SAVE_INTERVAL_S = 0.21
 STOP_GRACE_S = 1.0
+LAST_WORD_S = 0.1
+"""How long a stopped reply waits for what the engine measured; in the middle of a step the engine hears nothing."""
 RETRY_S = 1.0
 _ATTEMPTS = 3
 _CLOSED = "pagedchat was closed while this reply was being written."
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-TextPart = Literal["content", "reasoning"]
 _MEASURED = [name for name in GENERATION_FIELDS if name in RequestMetrics.__dataclass_fields__]
 """What the engine measures and the store keeps; it may measure more."""
-
-
-class JobHost(Protocol):
-    """What a job asks of the chat service."""
-
-    engine: Any
-
-    async def prompt_path(self, message_id: str) -> PromptPath: ...
-    async def save_partial(
-        self,
-        reply_id: str,
-        content: str,
-        generation: Generation | None,
-        tokens: ReplyTokens | None,
-        reasoning: str | None,
-    ) -> None: ...
-    async def finish_reply(
-        self,
-        reply_id: str,
-        content: str,
-        status: Status,
-        error: str | None,
-        generation: Generation | None,
-        tokens: ReplyTokens | None,
-        reasoning: str | None,
-    ) -> tuple[Message, str | None]: ...
-    def fingerprint(self) -> str: ...
-    def salt(self, session_id: str) -> str: ...
-    def delta(self, job: ReplyJob, part: TextPart, text: str, offset: int) -> None: ...
-    def changed(self, job: ReplyJob) -> None: ...
-    def finished(self, job: ReplyJob, head_id: str | None) -> None: ...
 
 
 @dataclasses.dataclass(slots=True)
@@ -113,6 +84,7 @@ class ReplyJob:
         self._num_given = 0
         self._wish: Status | None = None
         self._closing = False
+        self._measured_at = 0.0
         self._trouble: str | None = None
         self._unsaved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -166,18 +138,18 @@ class ReplyJob:
     # -- ending early -----------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """End it for the user, whatever it is doing; returns when no more text will come."""
-        await self._end_early("stopped")
+        """End it for the user, whatever it and the engine are doing: from now on no text is taken."""
+        await self._end_early("stopped", LAST_WORD_S)
 
     async def interrupt(self) -> None:
         """End it because the program closes; returns when it is saved, or cannot be."""
         self._closing = True
-        await self._end_early("interrupted")
+        await self._end_early("interrupted", STOP_GRACE_S)
         if self._task is not None and not self.done.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.done.wait(), STOP_GRACE_S)
 
-    async def _end_early(self, wish: Status) -> None:
+    async def _end_early(self, wish: Status, grace_s: float) -> None:
         if self.generated.is_set():
             return
         self._wish = self._wish or wish
@@ -185,14 +157,13 @@ class ReplyJob:
         if self._started and self._generation is not None:
             request_id = f"{self.message.id}-{self._generation.run}"
             with contextlib.suppress(TimeoutError, PagedChatError):
-                await asyncio.wait_for(self._cancel_and_wait(request_id), STOP_GRACE_S)
+                async with asyncio.timeout(grace_s):
+                    await self._host.engine.cancel(request_id)
+                    await self.generated.wait()
         if not self.generated.is_set() and self._task is not None:
+            self._cut_short(measured=False)
             self._task.cancel()
             await self.generated.wait()
-
-    async def _cancel_and_wait(self, request_id: str) -> None:
-        await self._host.engine.cancel(request_id)
-        await self.generated.wait()
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
@@ -295,9 +266,11 @@ class ReplyJob:
         self._unsaved.set()
 
     def _take(self, output: RequestOutput) -> None:
-        self._token_ids.extend(output.token_ids)
         if output.metrics is not None:
             self._measured(output.metrics)
+        if self._wish == "stopped":
+            return self._cut_short(measured=True) if output.finish_reason is not None else None
+        self._token_ids.extend(output.token_ids)
         parts = self._text.split(output.text, ended=output.finish_reason == "stop")
         if parts.reasoning:
             self._host.delta(self, "reasoning", parts.reasoning, self._text.reasoning.add(parts.reasoning))
@@ -310,8 +283,24 @@ class ReplyJob:
         assert self._generation is not None
         for name in _MEASURED:
             setattr(self._generation, name, getattr(metrics, name))
+        self._measured_at = asyncio.get_running_loop().time()
+
+    def _cut_short(self, measured: bool) -> None:
+        """What is kept of a stopped reply counts, whatever the engine made meanwhile.
+
+        Args:
+            measured: the engine has told its last figures; else they are reckoned from its first ones.
+        """
+        made = self._generation
+        if made is None or not self.num_generated:
+            return
+        made.completion_tokens = self.num_generated
+        if not measured:
+            made.decode_s = (made.decode_s or 0.0) + asyncio.get_running_loop().time() - self._measured_at
 
     def _end_of(self, output: RequestOutput) -> _End:
+        if self._wish == "stopped":
+            return self._early_end()
         if output.finish_reason in ("stop", "length"):
             if output.history_ids is not None:  # a stop string cut the text
                 self._token_ids = self._token_ids[: self._num_given] + array("i", output.history_ids)
@@ -323,9 +312,8 @@ class ReplyJob:
         return _End("interrupted" if gone else "error", sentence, "error")
 
     def _early_end(self) -> _End:
-        if self._wish == "stopped":
-            return _End("stopped", None, "abort")
-        return _End("interrupted", _CLOSED, "abort")
+        stopped = self._wish == "stopped"
+        return _End("stopped" if stopped else "interrupted", None if stopped else _CLOSED, "abort")
 
     # -- saving -----------------------------------------------------------------------------------------------------
 

@@ -13,10 +13,11 @@ from .document_service import DocumentService
 from .drafts import UNBEGUN
 from .errors import SessionError
 from .given import Given
+from .job_host import TextPart
 from .prompt_service import PromptService
 from .prompts import check_continuable
 from .queued import Queued
-from .reply_job import ReplyJob, TextPart
+from .reply_job import ReplyJob
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status, json_object
 from .sampling import effective_params, sibling_seeds
 from .service_core import ServiceCore
