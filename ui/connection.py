@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from ..engine.errors import PagedChatError
+from ..sessions.outline import node_view
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .views import Blocks, View, finished_message, growing_message, list_item, patch, stamp
+from .views import Blocks, View, aside_view, finished_message, growing_message, list_item, patch, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,12 +33,14 @@ class Connection:
     Attributes:
         session_id: the chat it shows, if any.
         panel: whether its KV panel is open.
+        tree: the chat whose tree it shows, if any.
     """
 
     def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]]) -> None:
         self.hub = hub
         self.session_id: str | None = None
         self.panel = False
+        self.tree: str | None = None
         self._send = send
         self._out: deque[View] = deque()
         self._wake = asyncio.Event()
@@ -57,6 +60,7 @@ class Connection:
         self._stats: View | None = None
         self._rates: View | None = None
         self._rows: list[View] | None = None
+        self._nodes: dict[str, View] = {}
 
     # -- what the hub notes -----------------------------------------------------------------------------------------
 
@@ -93,9 +97,18 @@ class Connection:
         self.note_path()
 
     def note_message(self, message: View) -> None:
-        """A message of the shown chat is new or changed."""
+        """A message of the shown chat is new or changed; its tree has those of all branches."""
+        if message["session_id"] == self.tree:
+            self._nodes[message["id"]] = node_view(message)
+            self._wake.set()
         if message["id"] in self._stamps:
             self._put_message(message)
+        elif message["role"] == "assistant":
+            self._put({"ev": "aside", "session": message["session_id"], "aside": aside_view(message)})
+
+    def shows(self, message_id: str) -> bool:
+        """Whether it follows the text of a running reply: others of the chat may be written at once."""
+        return message_id in self._blocks
 
     def note_reply(self, message_id: str) -> None:
         """The text of a running reply of the shown chat has grown."""
@@ -187,6 +200,10 @@ class Connection:
         self.hub.kv.follow(self)
         self._wake.set()
 
+    def follow_tree(self, session_id: str | None) -> None:
+        """Tell of all messages of a chat, in a few words each; of none for None."""
+        self.tree, self._nodes = session_id, {}
+
     # -- sending ----------------------------------------------------------------------------------------------------
 
     async def pump(self) -> None:
@@ -217,6 +234,9 @@ class Connection:
         for session in sessions.values():
             shown = {"full": session} if session["id"] == self.session_id else {}
             self._put({"ev": "session", "session": list_item(session), **shown})
+        if self._nodes:
+            self._put({"ev": "nodes", "session": self.tree, "nodes": list(self._nodes.values())})
+            self._nodes = {}
         if self._path:
             await self._gather_path()
         replies, self._replies = self._replies, set()
@@ -310,6 +330,7 @@ class Connection:
             "ids": ids,
             "earlier": self._first,
             "messages": views,
+            "asides": self.hub.asides(opened["session"]["id"], ids),
         }
 
     def _view(self, message: View) -> View:

@@ -41,6 +41,7 @@ class Page(Panel, Protocol):
     def note_path(self) -> None: ...
     def note_lost(self, message_id: str) -> None: ...
     def note_message(self, message: View) -> None: ...
+    def shows(self, message_id: str) -> bool: ...
     def note_reply(self, message_id: str) -> None: ...
     def note_rates(self, rates: View) -> None: ...
 
@@ -126,6 +127,11 @@ class Hub:
     def shown_elsewhere(self, connection: Page) -> set[str]:
         """Ids of the chats that other pages show."""
         return {one.session_id for one in self._connections if one is not connection and one.session_id is not None}
+
+    def asides(self, session_id: str, shown: list[str]) -> list[View]:
+        """The replies of a chat that are being written and are not ``shown``; see ``aside_view``."""
+        running = [job.message for job in self.service.core.running(session_id) if job.message.id not in shown]
+        return [{"id": one.id, "parent_id": one.parent_id, "status": one.status, "tokens": None} for one in running]
 
     def with_hue(self, session: View) -> View:
         """A session's view with its ``hue``."""
@@ -215,15 +221,14 @@ class Hub:
     def _render(self) -> None:
         """Render what has grown for pages that show it. The next look comes when the pause is over, if it is needed."""
         self._timer = None
-        cost, shown = 0.0, {one.session_id for one in self._connections}
+        cost = 0.0
         for message_id, reply in self._replies.items():
-            session_id = self._session_of.get(message_id)
-            if not reply.stale or session_id not in shown:
+            followers = [one for one in self._connections if one.shows(message_id)] if reply.stale else []
+            if not followers:
                 continue
             cost += reply.render()
-            for connection in self._connections:
-                if connection.session_id == session_id:
-                    connection.note_reply(message_id)
+            for connection in followers:
+                connection.note_reply(message_id)
         self._tell_rates()
         if cost:
             self._wake_in(max(1 / RENDERS_PER_S, COST_SHARE * cost))

@@ -34,6 +34,7 @@ STYLES = (
     "shell.css",
     "sidebar.css",
     "chat.css",
+    "replies.css",
     "code.css",
     "composer.css",
     "panel.css",

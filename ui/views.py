@@ -62,6 +62,13 @@ def growing_message(message: View, blocks: Blocks | None) -> View:
     return {**view, **(blocks or {})}
 
 
+def aside_view(message: View) -> View:
+    """A reply that the page does not show: enough to tell whether it still runs, and how many tokens it has brought."""
+    made = message["generation"] or {}
+    tokens = made.get("completion_tokens")
+    return {**{name: message[name] for name in ("id", "parent_id", "status")}, "tokens": tokens}
+
+
 def stamp(message: View) -> str:
     """Equal for two views that look the same on a page. The text of a running reply does not count: it is patched."""
     parts = [message[name] for name in ("status", "error", "siblings", "sibling_index")]

@@ -1,9 +1,13 @@
 // The chat view: the shown branch as a list of messages that keep their elements while the branch changes.
 
 import { byId, h, icon, place } from "./dom.js";
+import { announce } from "./announce.js";
+import { BranchHere } from "./branch_here.js";
 import { logo } from "./sidebar.js";
 import { plural } from "./format.js";
 import { Message } from "./message.js";
+import { MessageFocus } from "./message_focus.js";
+import { Parallel } from "./parallel.js";
 
 const NEAR_END = 60;
 const IDEAS = [
@@ -14,7 +18,9 @@ const IDEAS = [
 ];
 
 export class Chat {
-  /** `act`: what Message needs, and copyText(text, button), older(), idea(text), system(). */
+  #tail = [];
+
+  /** `act`: what Message needs, and copyText(text, button), older(), idea(text), system(), stopAll(ids), leaveBranch(). */
   constructor(act) {
     this.act = act;
     this.log = byId("pc-log");
@@ -27,6 +33,10 @@ export class Chat {
     this.system = h("button.system", { type: "button", onclick: () => act.system() });
     this.cut = h("div.cut", { role: "note", "data-testid": "context-cut" });
     this.empty = this.#emptyState();
+    this.branch = new BranchHere(() => act.leaveBranch());
+    this.focus = new MessageFocus(this);
+    this.parallel = new Parallel({ select: (id) => act.select(id), stop: (ids) => act.stopAll(ids) });
+    this.held = null;
     this.jump = h("button.jump", { type: "button", "aria-label": "Jump to the end", hidden: true,
       onclick: () => this.toEnd() }, icon("down"));
     this.log.after(this.jump);
@@ -36,38 +46,133 @@ export class Chat {
     for (const element of [this.log, this.column]) resized.observe(element);
   }
 
-  /** Show a branch. `views` brings new or changed messages; those that are known keep their elements. */
-  show(ids, views, { earlier = 0, fresh = false } = {}) {
-    if (fresh) this.items.clear();
-    const anchor = fresh ? null : this.#anchor();
-    for (const view of views) this.put(view);
+  /** What stands below the last message; null for nothing. */
+  setTail(element) {
+    const tail = element ? [element] : [];
+    if (tail[0] === this.#tail[0]) return;
+    this.#tail[0]?.remove();
+    this.#tail = tail;
+    this.column.append(...tail);
+  }
+
+  /** Show a branch. `views` brings new or changed messages; those that are known keep their elements. `asides` are the
+   * replies of the chat that run and are not shown. */
+  show(ids, views, { earlier = 0, fresh = false, asides = [] } = {}) {
+    if (fresh) this.#forget();
+    const [anchor, focused] = [fresh ? null : this.#anchor(), this.focus.keep()];
+    for (const view of views) this.#take(view);
     this.ids = ids;
+    if (this.branch.on && !this.branch.still(ids)) {
+      this.branch.end();
+      this.act.branchGone();
+    }
     const elements = ids.map((id) => this.items.get(id).element);
-    const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty])];
+    const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty]), ...this.#tail];
     place(this.column, wanted);
     this.#markCut();
+    this.#setAside();
     ids.forEach((id, index) => this.items.get(id).setLast(index === ids.length - 1));
     for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
+    this.#takeAsides(asides);
+    this.focus.mark();
     if (fresh) this.atEnd = true;
-    if (this.atEnd) this.#stick();
-    else this.#restore(anchor);
+    if (!this.#restoreHeld()) {
+      if (this.atEnd) this.#stick();
+      else this.#restore(anchor);
+    }
+    this.focus.restore(focused);
+  }
+
+  /** Another chat is shown from now on. */
+  #forget() {
+    this.items.clear();
+    this.parallel.clear();
+    this.branch.end();
+    this.held = null;
+    this.column.style.minHeight = "";
   }
 
   put(view) {
+    this.#take(view);
+    this.#drawBeside();
+  }
+
+  #take(view) {
     const known = this.items.get(view.id);
     if (known) {
       known.update(view);
       if (view.generation) this.#markCut();
     } else this.items.set(view.id, new Message(view, this.act));
+    if (view.role === "assistant") this.parallel.take({ ...view, tokens: view.generation?.completion_tokens });
+  }
+
+  // -- replies that are written at once -----------------------------------------------------------------------------
+
+  /** A reply that is not shown has begun or ended. */
+  takeAside(aside) {
+    this.parallel.take(aside);
+    this.#drawBeside();
+  }
+
+  #takeAsides(asides) {
+    for (const aside of asides) this.parallel.take(aside);
+    const shown = this.ids.filter((id) => this.items.get(id).growing);
+    this.parallel.keep([...shown, ...asides.map(({ id }) => id)]);
+    this.#drawBeside();
+  }
+
+  #drawBeside() {
+    const busy = this.parallel.batches.size > 0;
+    for (const id of this.ids) {
+      const message = this.items.get(id);
+      if (message && (busy || !message.beside.hidden)) this.parallel.draw(message);
+    }
+  }
+
+  /** How fast a reply is written, shown or not. */
+  showRate(id, words, perSecond) {
+    this.items.get(id)?.showRate(words);
+    if (this.parallel.rate(id, perSecond)) this.#drawBeside();
+  }
+
+  // -- the next message goes under an earlier reply -----------------------------------------------------------------
+
+  branchFrom(id) {
+    this.branch.begin(id, this.ids);
+    this.#setAside();
+    this.focus.mark();
+    this.toEnd();
+  }
+
+  leaveBranch() {
+    const { id } = this.branch;
+    this.branch.end();
+    this.#setAside();
+    if (id) this.goTo(id);
+  }
+
+  /** Messages that the next one does not follow are out of sight. */
+  #setAside() {
+    const aside = new Set(this.branch.below(this.ids));
+    for (const id of this.ids) this.items.get(id).element.hidden = aside.has(id);
+    const from = this.items.get(this.branch.id);
+    if (from) from.element.after(this.branch.say(from.role, aside.size));
+    else this.branch.bar.remove();
+  }
+
+  /** Id of the message that the next one goes under; null in an empty chat. */
+  get endId() {
+    return this.branch.id ?? this.ids.at(-1) ?? null;
   }
 
   get last() {
     return this.items.get(this.ids.at(-1)) ?? null;
   }
 
-  /** The reply of this branch that is being written, if there is one. */
+  /** The reply that is being written where the next message goes, if there is one. */
   get running() {
-    return this.last?.growing ? this.last : null;
+    const end = this.items.get(this.endId);
+    return end?.growing ? end : null;
   }
 
   /** The line above the first message: the chat's `own` system prompt, or what holds without one. */
@@ -82,6 +187,7 @@ export class Chat {
 
   toEnd() {
     this.atEnd = true;
+    this.column.style.minHeight = "";
     this.#stick();
   }
 
@@ -132,6 +238,36 @@ export class Chat {
     else if (scrollTop < this.top - 1) this.atEnd = false;
     this.top = scrollTop;
     this.jump.hidden = this.atEnd;
+    this.#letGo();
+  }
+
+  /** Another version of a message is wanted: its top will be where that of `id` is. */
+  hold(id) {
+    this.held = { id, index: this.ids.indexOf(id), top: this.#topOf(id) };
+  }
+
+  /** Put the version that has come where the other one was; false if none has come. */
+  #restoreHeld() {
+    const { held } = this;
+    const id = held && this.ids[held.index];
+    if (!held || id === held.id) return false;
+    this.held = null;
+    if (!id) return false;
+    this.atEnd = false;
+    const by = this.#topOf(id) - held.top;
+    const room = this.log.scrollHeight - this.log.clientHeight - this.log.scrollTop;
+    if (by > room) this.column.style.minHeight = `${this.column.offsetHeight + by - room}px`; // it may be shorter
+    this.log.scrollTop += by;
+    const { index, siblings } = this.items.get(id);
+    announce(`Version ${index} of ${siblings.length}.`);
+    return true;
+  }
+
+  /** Give back the room below a short version once it is out of view. */
+  #letGo() {
+    if (!this.column.style.minHeight || !this.column.lastElementChild) return;
+    const end = this.column.lastElementChild.getBoundingClientRect().bottom;
+    if (end >= this.log.getBoundingClientRect().bottom) this.column.style.minHeight = "";
   }
 
   /** The place of the first message in view, to keep the eye there when the branch below it changes. */

@@ -11,6 +11,7 @@ import { listenToKeys } from "./keys.js";
 import { Layout } from "./layout.js";
 import { Library } from "./library.js";
 import { MessageActions } from "./message_actions.js";
+import { MessageKeys } from "./message_keys.js";
 import { Notice } from "./notice.js";
 import { Panel } from "./panel.js";
 import { Settings } from "./settings.js";
@@ -65,6 +66,7 @@ class Page {
       sidebar: () => this.layout.toggleSidebar(), settings: () => this.showSettings(), panel: () => this.layout.togglePanel(),
     });
     this.alerts = new Alerts();
+    this.messageKeys = new MessageKeys(this);
     this.#listen();
     this.readAloud = new ReadAloud(this);
     this.layout.start();
@@ -85,6 +87,7 @@ class Page {
     socket.on("message", ({ session, message }) => {
       if (session === this.current) { this.chat.put(message); this.changed(); }
     });
+    socket.on("aside", ({ session, aside }) => { if (session === this.current) this.chat.takeAside(aside); });
     socket.on("rates", ({ rates }) => this.takeRates(rates));
     socket.on("patch", (frame) => this.patch(frame));
     socket.on("gone", ({ session }) => { if (session === this.current) this.gone(); });
@@ -211,7 +214,7 @@ class Page {
   showPath(frame, fresh = false) {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
-    this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh });
+    this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh, asides: frame.asides });
     this.turns.settle();
     this.changed();
   }
@@ -287,7 +290,7 @@ class Page {
   takeRates(rates) {
     for (const [id, { session, rate: speed }] of Object.entries(rates)) {
       this.sidebar.showRate(session, rate(speed));
-      if (session === this.current) this.chat.items.get(id)?.showRate(rate(speed));
+      if (session === this.current) this.chat.showRate(id, rate(speed), speed);
     }
   }
 

@@ -1,11 +1,11 @@
 // One message: its text, what is known about it, and what can be done with it.
 
 import { Blocks } from "./blocks.js";
-import { h, icon, iconButton, refill } from "./dom.js";
-import { count, plural, rate, seconds } from "./format.js";
+import { h, icon, refill } from "./dom.js";
 import { Editor } from "./editor.js";
 import { Fold } from "./fold.js";
-import { openMenu } from "./menu.js";
+import { footParts, openMessageMenu } from "./message_foot.js";
+import { RawView } from "./raw_view.js";
 import { Thinking } from "./thinking.js";
 import { Waits } from "./waits.js";
 
@@ -15,8 +15,12 @@ const ENDED = {
   error: "The reply failed.",
 };
 
+const NAMES = { user: "You", assistant: "Reply", system: "System message", tool: "Tool" };
+const STATES = { streaming: "being written", stopped: "stopped", interrupted: "interrupted", error: "failed" };
+
 export class Message {
-  /** `act` has: copy(id, button), regenerate(id), edit(id, text), select(id), resume(id), menu(message) -> choices. */
+  /** `act` has: run(name, message, button) for what stands in `bar(message)` and `menu(message)`, edit(id, text),
+   * select(id, from), resume(id), again(id, view). */
   constructor(view, act) {
     this.act = act;
     this.id = view.id;
@@ -28,10 +32,12 @@ export class Message {
     this.fold = this.body ? null : new Fold(this.text);
     this.waits = this.body ? new Waits() : null;
     this.note = h("div.note", { hidden: true });
+    this.raw = null;
+    this.beside = h("div.beside", { hidden: true, role: "group", "aria-label": "Replies written at once", "data-testid": "parallel" });
     this.foot = h("footer.foot");
     this.element = h(`article.msg.${view.role}`, {
-      "data-testid": "message", "data-role": view.role, "data-message-id": view.id,
-    }, h("div.body", {}, this.text), this.note, this.foot);
+      "data-testid": "message", "data-role": view.role, "data-message-id": view.id, tabIndex: -1,
+    }, h("div.body", {}, this.text), this.note, this.beside, this.foot);
     this.update(view);
   }
 
@@ -39,11 +45,27 @@ export class Message {
     return this.view.status === "streaming";
   }
 
+  get siblings() {
+    return this.view.siblings ?? [];
+  }
+
+  /** Its place among its siblings, from 1. */
+  get index() {
+    return this.view.sibling_index;
+  }
+
+  /** Whether a model wrote it, to its end. */
+  get made() {
+    return Boolean(this.view.generation?.model) && !this.growing;
+  }
+
   update(view) {
+    const outdated = this.view?.content !== view.content || this.view?.status !== view.status;
     this.view = { ...this.view, ...view };
     const { element, growing } = this;
     element.dataset.status = this.view.status;
-    element.setAttribute("aria-label", this.role === "user" ? "You" : this.role === "assistant" ? "Reply" : this.role);
+    element.setAttribute("aria-label", this.#name());
+    if (this.raw && outdated) this.showRaw(null);
     element.setAttribute("aria-busy", String(growing));
     if (!this.body) {
       this.text.textContent = this.view.content;
@@ -55,6 +77,15 @@ export class Message {
     this.#drawText();
     this.#drawNote();
     this.#drawFoot();
+  }
+
+  /** What a screen reader calls it: who wrote it, which version, in which state. */
+  #name() {
+    const { role, kind, status } = this.view;
+    const name = kind === "summary" ? "Summary" : NAMES[role] ?? role;
+    const version = this.siblings.length > 1 ? `, version ${this.index} of ${this.siblings.length}` : "";
+    const state = this.unsaved ? "not saved yet" : STATES[status];
+    return `${name}${version}${state ? `, ${state}` : ""}`;
   }
 
   /** Returns false when the patch does not fit what is here: the reply has to be fetched again. */
@@ -86,12 +117,14 @@ export class Message {
     if (!words) return;
     const { resumable, unsaved } = this;
     const link = (text, onclick, testid) => h("button.link", { type: "button", onclick, "data-testid": testid }, text);
-    refill(this.note, `${status}|${words}|${resumable}`, () => [
-      status === "error" || status === "interrupted" || unsaved ? icon("warn") : null,
+    const again = () => this.act.again(this.id, this.view);
+    refill(this.note, `${status}|${words}|${resumable}|${unsaved}`, () => [
+      status === "error" || status === "interrupted" || unsaved ? icon("warn") : status === "stopped" ? icon("stop", 13) : null,
       h("span", {}, words),
       resumable ? link("Continue", () => this.act.resume(this.id), "continue") : null,
-      status === "error" ? link("Try again", () => this.act.regenerate(this.id)) : null,
-      this.role === "user" ? link("Get a reply", () => this.act.regenerate(this.id)) : null,
+      status === "error" || status === "interrupted" ? link("Try again", again, "try-again") : null,
+      this.role === "user" ? link("Get a reply", again) : null,
+      unsaved && !this.growing ? link("Copy it", () => this.act.run("copy", this, this.foot.querySelector("[data-testid=copy]"))) : null,
     ]);
     this.note.dataset.kind = unsaved ? "unsaved" : status;
   }
@@ -110,62 +143,26 @@ export class Message {
     return this.role === "assistant" && Boolean(this.view.error) && ["streaming", "done", "stopped"].includes(this.view.status);
   }
 
+  /** Whether it ended before it was whole. */
+  get cut() {
+    const { status, generation } = this.view;
+    return ["stopped", "interrupted", "error"].includes(status) || generation?.finish_reason === "length";
+  }
+
+  /** Whether a model can write it further: it was cut, or a person wrote it. */
   get resumable() {
-    const { status, generation, content, reasoning } = this.view;
-    const cut = ["stopped", "interrupted", "error"].includes(status) || generation?.finish_reason === "length";
-    return this.role === "assistant" && cut && !this.unsaved && Boolean(content || reasoning);
+    const { content, reasoning, generation, kind } = this.view;
+    const mine = !this.growing && !generation && !kind;
+    return this.role === "assistant" && (this.cut || mine) && !this.unsaved && Boolean(content || reasoning);
   }
 
   #drawFoot() {
-    const { siblings = [], sibling_index: index, generation, status } = this.view;
-    refill(this.foot, JSON.stringify([siblings, index, generation, status, this.growing && this.rate]), () => [
-      siblings.length > 1 ? this.#siblings(siblings, index) : null,
-      this.role === "assistant" ? this.#stats(generation) : null,
-      h("span.acts", {}, ...this.#actions()),
-    ]);
+    const { siblings, sibling_index: index, generation, status } = this.view;
+    refill(this.foot, JSON.stringify([siblings, index, generation, status, this.resumable, this.growing && this.rate]), () => footParts(this));
   }
 
-  #siblings(ids, index) {
-    const go = (step) => this.act.select(ids[index - 1 + step]);
-    return h("span.sib", { role: "group", "aria-label": "Versions of this message" },
-      iconButton("left", "Previous version", () => go(-1), { "data-testid": "sibling-prev", disabled: index <= 1 }),
-      h("span.at", { "data-testid": "sibling-label" }, `${index}/${ids.length}`),
-      iconButton("right", "Next version", () => go(1), { "data-testid": "sibling-next", disabled: index >= ids.length }));
-  }
-
-  #stats(generation) {
-    const made = generation ?? {};
-    const parts = [];
-    if (made.prompt_tokens && made.cached_tokens !== null && made.cached_tokens !== undefined) {
-      const share = Math.round((100 * made.cached_tokens) / made.prompt_tokens);
-      parts.push(h("span.meter", {}, h("span", {}, `${count(made.cached_tokens)} of ${count(made.prompt_tokens)}`, h("span.wide", {}, " tokens"), " reused"),
-        h("u", { style: `--p:${share}%`, "aria-hidden": "true" })));
-    }
-    if (typeof made.ttft_s === "number") parts.push(h("span", {}, `first token ${seconds(made.ttft_s)}`));
-    if (this.growing && this.rate) parts.push(h("span", {}, this.rate));
-    else if (!this.growing && made.tokens_per_second) parts.push(h("span", {}, rate(made.tokens_per_second)));
-    if (made.left_out) parts.push(h("span", { "data-testid": "left-out" }, `${count(made.left_out)} earlier left out`));
-    if (!parts.length) return null;
-    return h("span.stats", { "data-testid": "reply-stats", title: details(made) }, ...parts);
-  }
-
-  #actions() {
-    const busy = this.growing && { disabled: true, title: "This reply is still being written: stop it first, or wait for its end" };
-    return [
-      iconButton("copy", "Copy message", (event) => this.act.copy(this.id, event.currentTarget), { "data-testid": "copy" }),
-      iconButton("edit", "Edit", () => this.startEditing(), { "data-testid": "edit", ...busy }),
-      iconButton("again", this.role === "user" ? "Answer again" : "Regenerate", () => this.act.regenerate(this.id),
-        { "data-testid": "regenerate", ...busy }),
-      this.#more(),
-    ];
-  }
-
-  #more() {
-    const { siblings = [], sibling_index: index } = this.view;
-    const more = iconButton("more", "More", () => openMenu(more, this.act.menu({
-      id: this.id, siblings, sibling_index: index, growing: this.growing, made: Boolean(this.view.generation) && !this.growing,
-    }), { label: "More about this message" }), { "data-testid": "message-menu", "aria-haspopup": "menu" });
-    return more;
+  openMenu() {
+    openMessageMenu(this);
   }
 
   showRate(words) {
@@ -180,11 +177,22 @@ export class Message {
     this.#drawNote();
   }
 
+  /** Show it as it is stored (see RawView), or as usual for null. */
+  showRaw(found) {
+    const focused = this.raw?.element.contains(document.activeElement);
+    this.raw?.element.remove();
+    this.raw = found && new RawView(found, () => this.act.run("show-raw", this));
+    this.element.classList.toggle("is-raw", Boolean(found));
+    if (found) this.text.after(this.raw.element);
+    else if (focused) this.element.focus({ preventScroll: true });
+  }
+
   startEditing() {
+    this.showRaw(null);
     if (this.editor) return this.editor.focus();
     this.editor = new Editor(this.view.content, this.role, {
       save: async (text) => { await this.act.edit(this.id, text); this.stopEditing(); },
-      cancel: () => this.stopEditing(),
+      cancel: () => this.stopEditing(), again: () => this.startEditing(),
     });
     this.element.classList.add("editing");
     this.text.after(this.editor.element);
@@ -197,23 +205,4 @@ export class Message {
     this.element.classList.remove("editing");
     this.foot.querySelector("[data-testid=edit]")?.focus({ preventScroll: true });
   }
-}
-
-function details(made) {
-  const lines = [];
-  if (made.model) lines.push(made.model);
-  if (made.prompt_tokens) {
-    lines.push(`prompt ${plural(made.prompt_tokens, "token")}: ${count(made.cached_tokens ?? 0)} cached, ` +
-      `${count(made.computed_tokens ?? 0)} computed`);
-  }
-  if (made.completion_tokens) lines.push(`reply ${plural(made.completion_tokens, "token")}`);
-  const times = [["queue", made.queue_s], ["prefill", made.prefill_s], ["decode", made.decode_s]]
-    .filter(([, value]) => typeof value === "number").map(([name, value]) => `${name} ${seconds(value)}`);
-  if (times.length) lines.push(times.join(" · "));
-  if (typeof made.blocks_new === "number") {
-    lines.push(`blocks: ${made.blocks_new} new, ${made.blocks_shared} shared, ${made.blocks_copied} copied`);
-  }
-  if (made.note) lines.push(made.note);
-  if (made.preemptions) lines.push(plural(made.preemptions, "preemption"));
-  return lines.join("\n");
 }

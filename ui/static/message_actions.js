@@ -1,11 +1,56 @@
-// What can be done with a message besides reading and answering it: its menu, and the way back from each choice.
+// What can be done with a message: one list for the buttons under it, its menu and its keys; and the way back from each.
 
+import { announce } from "./announce.js";
 import { showCompare } from "./compare.js";
+import { showDetails } from "./details_dialog.js";
 import { plural } from "./format.js";
+import { askRegenerate } from "./regenerate_dialog.js";
 import { complain, toast } from "./toasts.js";
 
+const WRITTEN = "This reply is still being written: stop it first, or wait for its end";
+const COUNTS = [2, 3, 4, 8];
+const isTurn = ({ role }) => role === "user" || role === "assistant";
+
+/** In the menu's order: `name` (also the test id), `label` (or a function of the message), `icon`, `key` of a message that
+ * has the focus, `when(message)`, `run(page, message, button)` or `more(page, message)` with a list in its place. `bar`:
+ * a button under the message in place of a line in the menu; `waits`: not before a running reply has ended; `here`: only
+ * where the message is shown. */
+export const ENTRIES = [
+  { name: "copy", label: "Copy message", icon: "copy", key: "c", bar: true, run: ({ turns }, message, button) => turns.copy(message.id, button) },
+  { name: "edit", label: "Edit", icon: "edit", key: "e", bar: true, waits: true, here: true, run: (page, message) => message.startEditing() },
+  { name: "regenerate", label: ({ role }) => (role === "user" ? "Answer again" : "Regenerate"), icon: "again", key: "r", bar: true, waits: true,
+    unfit: (message) => (isTurn(message) ? null : "Only a question or a reply can be answered again"),
+    run: ({ turns }, message) => turns.regenerate(message.id) },
+  { name: "go-on", label: "Write it further", icon: "play", key: "n", bar: ({ cut }) => !cut, when: (message) => message.resumable,
+    run: ({ turns }, message) => turns.resume(message.id) },
+  { name: "branch-here", label: "Branch from here", icon: "branch", key: "b", bar: true, waits: true, here: true, when: ({ role }) => role !== "user",
+    run: ({ turns }, message) => turns.branchFrom(message) },
+  { name: "stop-reply", label: "Stop this reply", icon: "stop", key: "s", when: (message) => message.growing, run: ({ turns }, { id }) => turns.stopAll([id]) },
+  { name: "regenerate-several", label: "Several replies at once", icon: "again", waits: true, when: isTurn,
+    more: ({ messageActions }, message) => COUNTS.map((count) => ({
+      label: `${count} replies`, icon: "again", testid: `regenerate-${count}`, run: () => messageActions.several(message, count) })) },
+  { name: "regenerate-with", label: "Regenerate with…", icon: "tune", key: "w", waits: true, when: isTurn,
+    run: ({ messageActions }, message) => messageActions.regenerateWith(message) },
+  { name: "fork", label: "Fork to a new chat", icon: "fork", key: "f", separate: true,
+    run: ({ messageActions }, { id }) => messageActions.fork(id, "branch"),
+    more: ({ messageActions }, { id }) => [
+      { label: "Up to here", icon: "fork", testid: "fork-branch", run: () => messageActions.fork(id, "branch") },
+      { label: "With other versions on the way", icon: "fork", testid: "fork-siblings", run: () => messageActions.fork(id, "siblings") },
+      { label: "The whole chat", icon: "fork", testid: "fork-tree", run: () => messageActions.fork(id, "tree") },
+    ] },
+  { name: "compare-versions", label: "Compare versions", icon: "compare", key: "=", when: ({ siblings }) => siblings.length > 1,
+    run: ({ messageActions }, message) => messageActions.compareVersions(message) },
+  { name: "show-raw", label: (message) => (message.raw ? "Show as usual" : "Show raw text"), icon: "raw", key: "v", waits: true, here: true, separate: true,
+    run: ({ turns }, message) => turns.toggleRaw(message) },
+  { name: "show-details", label: "Details", icon: "info", key: "i", run: ({ messageActions }, message) => messageActions.details(message) },
+  { name: "check-again", label: "Check that it comes again", icon: "check", when: ({ made }) => made,
+    run: ({ messageActions }, message) => messageActions.details(message, true) },
+  { name: "delete-branch", label: "Delete from here", icon: "trash", key: "d", danger: true, separate: true, waits: true,
+    run: ({ messageActions }, { id }) => messageActions.deleteBranch(id) },
+];
+
 export class MessageActions {
-  /** `page` has: socket, current, library. */
+  /** `page` has: socket, turns, chat, session, info, current, library. */
   constructor(page) {
     this.page = page;
   }
@@ -24,56 +69,98 @@ export class MessageActions {
     }
   }
 
-  /** What the menu offers: `siblings` are the versions of it. */
-  menu({ id, siblings, sibling_index: index, growing, made }) {
-    const fork = (mode) => this.#fork(id, mode);
-    return [
-      { label: "Fork to a new chat", icon: "fork", testid: "fork", more: [
-        { label: "Up to here", icon: "fork", testid: "fork-branch", run: () => fork("branch") },
-        { label: "With other versions on the way", icon: "fork", testid: "fork-siblings", run: () => fork("siblings") },
-        { label: "The whole chat", icon: "fork", testid: "fork-tree", run: () => fork("tree") },
-      ] },
-      siblings.length > 1 && { label: "Compare versions", icon: "compare", testid: "compare-versions", run: () => this.#compare(siblings, index) },
-      made && { label: "Check that it comes again", icon: "check", testid: "reproduce", run: () => this.#reproduce(id) },
-      !growing && { label: "Delete from here", icon: "trash", testid: "delete-branch", danger: true, separate: true, run: () => this.#deleteBranch(id) },
-    ];
+  // -- the list -----------------------------------------------------------------------------------------------------
+
+  /** Buttons under a message: {name, label, icon, disabled: why it cannot be done now, or null}. */
+  bar(message) {
+    return offered(message).filter((entry) => inBar(entry, message)).map((entry) => ({
+      name: entry.name, label: labelOf(entry, message), icon: entry.icon,
+      disabled: entry.unfit?.(message) ?? (entry.waits && message.growing ? WRITTEN : null),
+    }));
   }
 
-  async #fork(message, mode) {
+  /** Lines of its menu. A message that is not shown is told as {id, role, siblings, sibling_index, growing, made}; what
+   * has a button where it is shown is in its menu then. */
+  menu(told) {
+    const message = this.page.chat.items.get(told.id) ?? { view: {}, ...told, index: told.sibling_index, away: true };
+    const lines = offered(message).filter((entry) => !(entry.waits && message.growing) && !entry.unfit?.(message) &&
+      (message.away ? entry.name !== "copy" : !inBar(entry, message)));
+    return lines.map((entry) => ({
+      label: labelOf(entry, message), icon: entry.icon, testid: entry.name, danger: entry.danger, separate: entry.separate,
+      more: entry.more && (() => entry.more(this.page, message)), run: entry.more ? null : () => this.run(entry.name, message),
+    }));
+  }
+
+  /** Do it, from a button, a key or a command; false if it cannot be done with this message now. */
+  run(name, message, button = null) {
+    const entry = offered(message).find((one) => one.name === name);
+    const waits = entry?.waits && message.growing;
+    if (waits) toast(`${WRITTEN}.`, { chat: this.page.current });
+    if (!entry?.run || waits || entry.unfit?.(message)) return false;
+    entry.run(this.page, message, button);
+    return true;
+  }
+
+  // -- other replies ------------------------------------------------------------------------------------------------
+
+  get #params() {
+    return this.page.session?.params ?? {};
+  }
+
+  /** Some replies at once; where all would be the same, the reader is asked for other settings first. */
+  several(message, count) {
+    return this.#params.temperature === 0 ? this.regenerateWith(message, count) : this.page.turns.regenerate(message.id, count);
+  }
+
+  regenerateWith(message, count = 1) {
+    const { page } = this;
+    return askRegenerate({
+      params: this.#params, own: message.view.generation?.own ?? {}, model: page.info.model, count,
+      run: ({ n, params }) => page.turns.askRegenerate(message.id, n, params),
+    });
+  }
+
+  // -- copies, versions, facts --------------------------------------------------------------------------------------
+
+  async fork(message, mode) {
     const made = await this.#try("fork", { message, mode });
     if (made) await this.page.library.opened(made, "Forked to this new chat.");
   }
 
-  #compare(siblings, index) {
+  /** The two versions around the one that is shown; more can be chosen there. */
+  compareVersions({ siblings, index }) {
     const [first, second] = index > 1 ? [siblings[index - 2], siblings[index - 1]] : siblings;
-    showCompare(siblings, first, second, (a, b) => this.#call("compare", { a, b }));
+    return showCompare(siblings, first, second, (a, b) => this.#call("compare", { a, b }));
   }
 
-  /** Have the model write a reply again, unseen, and say whether it is the same. */
-  async #reproduce(message) {
-    const chat = this.page.current;
-    toast("Writing this reply again, unseen …", { chat });
-    const found = await this.#try("reproduce", { message });
-    if (found && chat === this.page.current) toast(outcome(found), { chat });
+  /** All that is known of a message; `begin`: also whether its last run comes again. */
+  details({ id, role }, begin = false) {
+    return showDetails(role, {
+      details: () => this.#call("details", { message: id }), reproduce: (run) => this.#call("reproduce", { message: id, run }), begin,
+    });
   }
 
   /** Take a message away with all that follows it. */
-  async #deleteBranch(message) {
+  async deleteBranch(message) {
     const chat = this.page.current;
     const gone = await this.#try("delete_branch", { message });
     if (!gone) return;
     toast(`Deleted ${plural(gone.messages, "message")}.`, {
-      action: "Undo", run: () => this.#try("restore_branch", { branch: gone.undo }), chat,
+      action: "Undo", chat, run: async () => {
+        if (await this.#try("restore_branch", { branch: gone.undo })) announce(`${plural(gone.messages, "message")} restored.`);
+      },
     });
   }
 }
 
-/** What became of a reply that was made again. */
-function outcome({ same, first_difference: first, tokens, changed, promised }) {
-  if (changed.includes("model")) return "Another model is loaded now, so this reply cannot be made again.";
-  if (changed.includes("prompt")) return "What this reply answered cannot be made again exactly.";
-  if (same) return `The same ${plural(tokens, "token")} came again.`;
-  const why = changed.includes("engine") ? " The engine is not set as it was then."
-    : promised ? "" : " This engine does not promise the same tokens.";
-  return `It differs from token ${first + 1} of ${tokens} on.${why}`;
+function offered(message) {
+  return ENTRIES.filter(({ when, here }) => (!when || when(message)) && !(here && message.away));
+}
+
+function inBar({ bar }, message) {
+  return typeof bar === "function" ? bar(message) : Boolean(bar);
+}
+
+function labelOf({ label }, message) {
+  return typeof label === "function" ? label(message) : label;
 }

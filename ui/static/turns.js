@@ -1,7 +1,8 @@
-// What a reader does with messages: send, stop, answer again, edit, copy. Each goes to the server for the shown chat.
+// What a reader does with messages: send, stop, answer again, branch, edit, copy. Each goes to the server for the shown chat.
 
+import { announce } from "./announce.js";
 import { copyText } from "./clipboard.js";
-import { complain } from "./toasts.js";
+import { complain, toast } from "./toasts.js";
 
 export class Turns {
   /** `page` has: socket, chat, composer, banner, current, switching, show(id), showSettings(), messageActions. */
@@ -15,14 +16,19 @@ export class Turns {
     return {
       copy: (id, button) => this.copy(id, button),
       copyText,
-      regenerate: (message) => this.regenerate(message),
+      run: (name, message, button) => this.page.messageActions.run(name, message, button),
+      bar: (message) => this.page.messageActions.bar(message),
+      menu: (message) => this.page.messageActions.menu(message),
+      again: (message, view) => this.again(message, view),
       edit: async (message, text) => { await this.#call("edit", { message, text }); },
-      select: (message) => this.#say("select", { message }),
-      resume: (message) => { this.page.chat.toEnd(); this.#say("resume", { message }); },
+      select: (message, from) => this.select(message, from),
+      resume: (message) => this.resume(message),
+      stopAll: (ids) => this.stopAll(ids),
+      leaveBranch: () => this.leaveBranch(),
+      branchGone: () => this.branchGone(),
       older: () => this.#say("older"),
       idea: (text) => { this.page.composer.text = text; this.page.composer.focus(); },
-      system: () => this.page.showSettings(),
-      menu: (message) => this.page.messageActions.menu(message),
+      system: () => this.page.showSettings("chat"),
     };
   }
 
@@ -34,20 +40,104 @@ export class Turns {
     return this.#call(op, fields).catch(complain);
   }
 
-  regenerate(message) {
-    this.page.chat.toEnd();
-    return this.#say("regenerate", { message });
+  // -- other replies ------------------------------------------------------------------------------------------------
+
+  /** Another reply, or `count` of them at once; `params` hold for them alone. What goes wrong is said. */
+  regenerate(message, count = 1, params = null) {
+    return this.askRegenerate(message, count, params).catch(complain);
   }
 
-  async send(text) {
+  async askRegenerate(message, count, params) {
+    const { chat } = this.page;
+    if (chat.branch.on) chat.leaveBranch();
+    if (chat.ids.at(-1) === message) chat.toEnd();
+    else if (chat.ids.includes(message)) chat.hold(message);
+    await this.#call("regenerate", { message, count, params });
+    announce(count > 1 ? `Writing ${count} replies at once.` : "Writing another reply.");
+  }
+
+  /** Once more with what this reply had: its own settings, if it had some. */
+  again(message, { generation }) {
+    return this.regenerate(message, 1, generation?.own ?? null);
+  }
+
+  resume(message) {
+    this.page.chat.toEnd();
+    return this.#say("resume", { message: message.id ?? message });
+  }
+
+  // -- versions -----------------------------------------------------------------------------------------------------
+
+  /** Show another message; in place of `from`, where that is a version of it. */
+  select(message, from = null) {
+    const { chat } = this.page;
+    const shown = from ?? chat.ids.find((id) => chat.items.get(id).siblings.includes(message));
+    if (shown && shown !== message) chat.hold(shown);
+    return this.#say("select", { message });
+  }
+
+  /** The version before or after; false if there is none. */
+  step(message, by) {
+    const next = message.siblings[message.index - 1 + by];
+    if (next) this.select(next, message.id);
+    return Boolean(next);
+  }
+
+  // -- branches -----------------------------------------------------------------------------------------------------
+
+  /** The next message goes under this one. Nothing moves before it is sent. */
+  branchFrom({ id }) {
+    const { chat, composer } = this.page;
+    if (id !== chat.endId) {
+      chat.branchFrom(id);
+      this.page.changed();
+      composer.askProbe();
+    }
+    announce("Your next message goes under this reply.");
+    composer.focus();
+  }
+
+  /** Back to the end of the shown branch; false if the reader was there. */
+  leaveBranch() {
+    const { chat, composer } = this.page;
+    if (!chat.branch.on) return false;
+    chat.leaveBranch();
+    this.page.changed();
+    composer.askProbe();
+    return true;
+  }
+
+  /** The chat has changed where the next message was to go: another window, say. Its text stays where it is. */
+  branchGone() {
+    if (!this.pending) toast("This chat has changed; your message goes to its end now.", { chat: this.page.current });
+  }
+
+  // -- raw text -----------------------------------------------------------------------------------------------------
+
+  async toggleRaw(message) {
+    if (message.raw) return message.showRaw(null);
+    try {
+      message.showRaw(await this.#call("raw", { message: message.id }));
+      announce("Raw text.");
+    } catch (error) {
+      complain(error);
+    }
+    return undefined;
+  }
+
+  // -- sending and stopping -----------------------------------------------------------------------------------------
+
+  async send(text, files = []) {
     const { page } = this;
     await page.switching;
-    const parent = page.chat.ids.at(-1) ?? null;
+    const parent = page.chat.endId;
     const session = page.current;
     this.pending = { session, parent, text };
     try {
-      const sent = await this.#call("send", { session, parent, text });
+      const sent = await this.#call("send", { session, parent, text, files });
       this.pending = null;
+      if (page.chat.branch.id !== null && page.chat.branch.id === parent) page.chat.branch.end();
+      if (sent.beside) this.#saySplit(session, sent.beside);
       page.chat.toEnd();
       if (session === null && page.current === null) await page.show(sent.session);
     } catch (error) {
@@ -72,10 +162,21 @@ export class Turns {
     if (message) this.#say("stop", { message });
   }
 
-  probe(text) {
+  stopAll(ids) {
+    return Promise.all(ids.map((message) => this.#say("stop", { message })));
+  }
+
+  /** The chat had gone on in another window before this page knew: what is sent from here is a branch of its own. */
+  #saySplit(session, beside) {
+    toast("This chat had gone on in another window: your message begins a branch beside that.", {
+      action: "Show the other", run: () => this.#say("select", { message: beside }), chat: session,
+    });
+  }
+
+  probe(text, files = []) {
     const { page } = this;
     if (!page.banner.ready) return Promise.resolve(null);
-    return this.#call("probe", { session: page.current, parent: page.chat.ids.at(-1) ?? null, text });
+    return this.#call("probe", { session: page.current, parent: page.chat.endId, text, files });
   }
 
   editLast() {
