@@ -14,6 +14,7 @@ from typing import Any
 
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
+from .compaction_service import CompactionService
 from .comparison import ComparisonService
 from .document_service import DocumentService
 from .errors import SessionError, StoreError
@@ -70,6 +71,7 @@ class ChatService:
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
         self.replies = ReplyService(self.core, self._prompts, self._titles, self.documents, self.create_session)
+        self.compaction = CompactionService(self.core, self.replies)
         self.tokens = TokenBranches(self.core, self.replies, self._again)
         store.interrupt_running()
         self.queue = QueueService(self.core, self.replies)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .checks import clean_text
 from .prompt_room import check_room
-from .prompts import prompt_messages, sent_messages
+from .prompts import prompt_messages, question_after, sent_messages
 from .sampling import effective_params
 from .sent_files import Sent, around
 from .service_core import ServiceCore
@@ -42,12 +42,14 @@ class PromptService:
         """
         core, text = self._core, clean_text(text)
         messages, own, begun_at = [], {}, None
+        text = around(text, sent.before, sent.after) if sent else text
+        asked: dict[str, Any] = {"role": "user", "content": text, "token_ids": None}
         if session_id is not None:
             path = await core.read(core.store.question_path, session_id, parent_id, core.fingerprint(), core.room())
             messages, own, begun_at = prompt_messages(path)[0], path.session.params, path.session.prompt_date
+            asked = question_after(path, text)
         params = effective_params(own, core.engine.status.info.get("sampling_defaults") or {})
-        text = around(text, sent.before, sent.after) if sent else text
-        messages = [*messages, {"role": "user", "content": text, "token_ids": None}]
+        messages = [*messages, asked]
         more = {"begun_at": begun_at, "trim": True, "max_tokens": params["max_tokens"]}
         return {"messages": messages, "salt": core.salt(session_id or ""), **more}
 

@@ -16,6 +16,7 @@ from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
 from .sampling import effective_params, merged_params
 from .sent_files import sent_text
+from .summaries import ASIDE, INSTRUCTION, SUMMARY, given_with
 
 _SEED_BITS = 48
 
@@ -25,7 +26,7 @@ class Prompt:
     """A request and what belongs to it.
 
     Attributes:
-        message_ids: id of each message of the request; "" for the system turn.
+        message_ids: id of each message of the request; "" for the system turn, ``ASIDE`` for an instruction.
         far: those that are sent as their length only.
     """
 
@@ -53,7 +54,7 @@ class Prompt:
         if len(started.segments) != len(messages):
             return tokens
         for index, (message_id, segment) in enumerate(zip(self.message_ids, started.segments, strict=True)):
-            if messages[index]["token_ids"] is not None or message_id in self.far:
+            if messages[index]["token_ids"] is not None or message_id in self.far or message_id == ASIDE:
                 continue
             if self.continues and index == len(messages) - 1:
                 tokens.header_tokens = len(segment)
@@ -64,7 +65,16 @@ class Prompt:
         return tokens
 
     def note_left_out(self, started: RequestStarted) -> None:
-        """Put down what ``started`` tells of messages that did not fit into the context."""
+        """Put down what ``started`` tells of messages that did not fit into the context.
+
+        Raises:
+            SessionError: nothing fits but the instruction to sum up.
+        """
+        if ASIDE in self.message_ids and started.kept_from == self.message_ids.index(ASIDE):
+            raise SessionError(
+                "Not even the last turn of this chat fits into the context beside a summary of it, so it cannot be "
+                "summed up; begin a new chat, or start with a larger --max-model-len."
+            )
         if started.kept_from is not None and started.kept_from < len(self.message_ids):
             self.generation.kept_from = self.message_ids[started.kept_from]
             self.generation.left_out = started.left_out_messages
@@ -92,18 +102,18 @@ def build_prompt(
         RequestError: a sampling value without meaning.
         SessionError: the reply to continue has no answer yet, and its thinking no ids of this model.
     """
-    continues = path.messages[-1].id == reply.id
+    continues = bool(path.messages) and path.messages[-1].id == reply.id
     messages, message_ids = prompt_messages(path)
+    if reply.kind == SUMMARY:
+        place = len(messages) - int(continues)
+        messages.insert(place, question_after(path, INSTRUCTION))
+        message_ids.insert(place, ASIDE)
     if continues:
         check_continuable(path, reply, fingerprint)
         if not is_own(reply, fingerprint):
             messages[-1]["token_ids"] = None
-    if given is not None:
-        params, own = {**given.params, "seed": None}, given.own
-    else:
-        params = effective_params(merged_params(path.session.params, own or {}), info.get("sampling_defaults") or {})
-    if params.get("seed") is None:
-        params["seed"] = secrets.randbits(_SEED_BITS)
+    own = given.own if given else own
+    params = _params(path, reply, info, own or {}, given)
     run = (reply.generation.run if reply.generation else 0) + 1
     request = GenerateRequest(
         params=SamplingParams(**params),
@@ -130,6 +140,21 @@ def build_prompt(
         given_tokens=len(given.ids) if given else None,
     )
     return Prompt(request, generation, path.session.system_prompt, message_ids, frozenset(path.far))
+
+
+def _params(
+    path: PromptPath, reply: Message, info: dict[str, Any], own: dict[str, Any], given: Given | None
+) -> dict[str, Any]:
+    """Sampling of a run, with a seed. A summary ends nowhere but where the model ends it, or the limit."""
+    if given is not None:
+        params = {name: value for name, value in given.params.items() if name != "seed"}
+    else:
+        params = effective_params(merged_params(path.session.params, own), info.get("sampling_defaults") or {})
+    if reply.kind == SUMMARY:
+        params.pop("stop", None)
+    if params.get("seed") is None:
+        params["seed"] = secrets.randbits(_SEED_BITS)
+    return params
 
 
 def is_own(reply: Message, fingerprint: str) -> bool:
@@ -166,12 +191,23 @@ def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
             continue
         messages.append(_message(one.role, sent_text(one), path.token_ids.get(one.id)))
         message_ids.append(one.id)
+    if path.summary is not None:
+        first = next((place for place, one in enumerate(messages) if one["role"] == "user"), None)
+        if first is not None and "num_tokens" not in messages[first]:
+            messages[first]["content"] = given_with(path.summary, messages[first]["content"])
     places = {message_id: place for place, message_id in enumerate(message_ids)}
     for message, message_id in zip(messages, message_ids, strict=True):
         place = places.get(path.kept_from.get(message_id, ""))
         if place is not None and message["role"] == "assistant":
             message["kept_from"] = place
     return messages, message_ids
+
+
+def question_after(path: PromptPath, text: str) -> dict[str, Any]:
+    """A question at the end of a branch, as the engine's prompt builder takes it."""
+    if path.summary is not None and all(one.role != "user" for one in path.messages):
+        text = given_with(path.summary, text)
+    return _message("user", text, None)
 
 
 def sent_messages(path: PromptPath) -> list[dict[str, Any]] | None:

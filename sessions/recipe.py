@@ -13,8 +13,9 @@ from typing import Any
 
 from . import tree, turns
 from .errors import SessionError
-from .prompts import prompt_messages
-from .rows import GENERATION_COLUMNS, Generation, PromptPath, json_object, unpack
+from .prompts import prompt_messages, question_after
+from .rows import GENERATION_COLUMNS, Generation, Message, PromptPath, json_object, unpack
+from .summaries import ASIDE, INSTRUCTION, SUMMARY
 
 _RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run"
 _IDS = "SELECT header_tokens, token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
@@ -82,12 +83,16 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
     later = [other for other in runs if other.run > one.run and other.model_fingerprint == fingerprint]
     path = tree.prompt_path(connection, turns.session(connection, reply.session_id), reply.parent_id, fingerprint)
     messages, message_ids = prompt_messages(path)
+    if reply.kind == SUMMARY:
+        messages.append(question_after(path, INSTRUCTION))
+        message_ids.append(ASIDE)
     system = int(path.session.system_prompt is not None)
     start = max(system, _first_kept(connection, one, message_ids))
     messages = messages[:system] + messages[start:]
     question = _joined(path, message_ids[:system] + message_ids[start:])
-    begin = header if one.run == 1 else _begin(one, question, header)
-    end = min([_begin(other, question, header) for other in later], default=len(ids))
+    before = _question_tokens(reply, runs[0], question, header)
+    begin = header if one.run == 1 else _begin(one, before, header)
+    end = min([_begin(other, before, header) for other in later], default=len(ids))
     given = ids[begin : begin + (one.given_tokens or 0)] if one.run == 1 else []
     expected = ids[begin + max(0, len(given) - 1) : end]
     if one.run > 1:
@@ -134,8 +139,18 @@ def _joined(path: PromptPath, message_ids: list[str]) -> list[int] | None:
     return [token for ids in found for token in ids or []]
 
 
-def _begin(run: Generation, question: list[int] | None, header: int) -> int:
+def _question_tokens(reply: Message, first: Generation, question: list[int] | None, header: int) -> int | None:
+    """How many ids come before a reply's header; None if nobody knows. Those of an instruction to sum up are stored
+    nowhere, but the first run counted them."""
+    if question is not None:
+        return len(question)
+    if reply.kind != SUMMARY or first.prompt_tokens is None or first.given_tokens:
+        return None
+    return first.prompt_tokens - header
+
+
+def _begin(run: Generation, before: int | None, header: int) -> int:
     """Where in a reply's ids a run's own begin."""
-    if question is None or run.prompt_tokens is None:
+    if before is None or run.prompt_tokens is None:
         return header
-    return max(header, run.prompt_tokens - len(question))
+    return max(header, run.prompt_tokens - before)

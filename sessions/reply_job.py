@@ -30,6 +30,7 @@ from .job_host import JobHost
 from .prompts import Prompt, build_prompt
 from .reply_text import ReplyText
 from .rows import GENERATION_FIELDS, Generation, Message, ReplyTokens, Status, pack
+from .summaries import keep_earlier
 from .turns import REFUSED
 
 SAVE_INTERVAL_S = 0.21
@@ -228,11 +229,9 @@ class ReplyJob:
         last_id = self.message.id if continues else self.message.parent_id
         assert last_id is not None
         path = await self._host.prompt_path(last_id)
-        fingerprint = self._host.fingerprint()
-        salt = self._host.salt(self.message.session_id)
-        prompt = build_prompt(
-            path, self.message, self._host.engine.status.info, fingerprint, salt, self._own, self._given
-        )
+        info, salt = self._host.engine.status.info, self._host.salt(self.message.session_id)
+        prompt = build_prompt(path, self.message, info, self._host.fingerprint(), salt, self._own, self._given)
+        await keep_earlier(self._host.engine, prompt, path.summary)
         self._generation = prompt.generation
         return prompt
 

@@ -9,6 +9,11 @@ from dataclasses import asdict
 from .ids import now
 from .rows import GENERATION_FIELDS, Generation, ReplyTokens
 
+_BEGINS_PROMPTS = (
+    "SELECT parent_id IS NULL OR EXISTS (SELECT 1 FROM messages s WHERE s.session_id = m.session_id "
+    "AND s.id = m.parent_id AND s.kind = 'summary') FROM messages m WHERE id = ?"
+)
+"""Whether a message's ids may hold a system turn."""
 _UPSERT_GENERATION = (
     f"INSERT OR REPLACE INTO generations ({', '.join(GENERATION_FIELDS)}) "
     f"VALUES ({', '.join(':' + name for name in GENERATION_FIELDS)})"
@@ -57,8 +62,7 @@ def _write_tokens(connection: sqlite3.Connection, reply_id: str, tokens: ReplyTo
     ).fetchone()
     same_system = system_prompt == tokens.system_prompt
     for message_id, token_ids in tokens.segments.items():
-        root = connection.execute("SELECT parent_id IS NULL FROM messages WHERE id = ?", [message_id]).fetchone()[0]
-        if same_system or not root:
+        if same_system or not connection.execute(_BEGINS_PROMPTS, [message_id]).fetchone()[0]:
             connection.execute(put, [message_id, tokens.fingerprint, 0, token_ids])
     if same_system and tokens.system_ids is not None:
         connection.execute(

@@ -199,11 +199,13 @@ class ReplyTokens:
 
 @dataclass(slots=True)
 class PromptPath:
-    """A branch as a prompt needs it: the session's settings, the messages from the root down, and their known ids.
+    """A branch as a prompt needs it: the session's settings, the messages from the root or the last summary down, and
+    their known ids.
 
     Ids are an empty list where the template does not show a message apart.
 
     Attributes:
+        summary: what stands for all that is above the messages; None where they begin at the root.
         kept_from: for each reply, the id of the first message that its own prompt had.
         far: messages at the beginning that come without text and ids because no prompt can hold them, and how many
             tokens they have.
@@ -215,6 +217,7 @@ class PromptPath:
     system_ids: list[int] | None
     kept_from: dict[str, str] = field(default_factory=dict)
     far: dict[str, int] = field(default_factory=dict)
+    summary: Message | None = None
 
 
 GENERATION_FIELDS = tuple(one.name for one in fields(Generation))

@@ -21,9 +21,10 @@ from ..engine.reasoning import ReasoningSplitter
 from ..engine.sampling_params import SamplingParams
 from ..engine.types import BACKGROUND_PRIORITY
 from .errors import SessionError
-from .prompts import prompt_messages
+from .prompts import prompt_messages, question_after
 from .rows import Message, PromptPath
 from .service_core import ServiceCore
+from .summaries import SUMMARY
 from .titles import holds_title, title_of_answer
 
 TitleSource = Literal["words", "model"]
@@ -57,7 +58,9 @@ class TitleJobs:
     def after(self, reply: Message) -> None:
         """A reply has ended and is stored: perhaps its chat needs a title. Returns at once."""
         session_id = reply.session_id
-        if not self._enabled or reply.status != "done" or self._core.closing or session_id in self._tried:
+        if not self._enabled or self._core.closing or session_id in self._tried:
+            return
+        if reply.status != "done" or reply.kind == SUMMARY:
             return
         self.cancel(session_id)
         task = asyncio.get_running_loop().create_task(self._run(reply), name=f"title {session_id}")
@@ -86,7 +89,7 @@ class TitleJobs:
 
     async def _run(self, reply: Message) -> None:
         path = await self._core.prompt_path(reply.id)
-        if path.session.title_by != "words" or len(path.messages) > 2 * TURNS:
+        if path.session.title_by != "words" or path.summary is not None or len(path.messages) > 2 * TURNS:
             return
         async with asyncio.timeout(LIMIT_S):
             title = await self._ask(path)
@@ -122,7 +125,7 @@ def _request(path: PromptPath, salt: str) -> GenerateRequest:
     session_id = path.session.id
     messages: list[dict[str, Any]] = [
         *prompt_messages(path)[0],
-        {"role": "user", "content": INSTRUCTION, "token_ids": None},
+        question_after(path, INSTRUCTION),
     ]
     return GenerateRequest(
         params=SamplingParams(temperature=0, max_tokens=MAX_TOKENS),

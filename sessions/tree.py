@@ -19,6 +19,19 @@ WITH RECURSIVE path (id, depth) AS (
 )
 """
 
+_FROM_SUMMARY = """
+WITH RECURSIVE path (id, depth) AS (
+    SELECT id, 0 FROM messages WHERE id = :id
+    UNION ALL
+    SELECT m.parent_id, path.depth + 1 FROM path JOIN messages m ON m.id = path.id
+    WHERE m.parent_id IS NOT NULL AND path.id NOT IN
+        (SELECT id FROM messages WHERE session_id = :session AND kind = 'summary' AND status != 'streaming')
+)
+SELECT id FROM path ORDER BY depth DESC
+"""
+"""The part of a path that prompts have: from the last summary on. One that is still being written sums up what is
+above it."""
+
 _LAST_LEAF = """
 WITH RECURSIVE below (id, shown) AS (
     SELECT id, shown FROM messages WHERE {begin}
@@ -48,6 +61,7 @@ _CHILDREN = (
     "SELECT parent_id, id FROM messages WHERE session_id = ? AND parent_id IN (?) AND hidden = 0 "
     "AND deleted_at IS NULL ORDER BY key"
 )
+_CUTS = "SELECT message_id, kept_from FROM generations WHERE message_id IN (?) AND kept_from IS NOT NULL ORDER BY run"
 _TOKENS = "SELECT message_id, token_ids FROM message_tokens WHERE fingerprint = ? AND message_id IN (?)"
 _LENGTHS = "SELECT message_id, length(token_ids) / 4 FROM message_tokens WHERE fingerprint = ? AND message_id IN (?)"
 _QUESTIONS = "SELECT id FROM messages WHERE id IN (?) AND role = 'user'"
@@ -137,7 +151,8 @@ def _of_each(connection: sqlite3.Connection, query: str, ids: list[str], *before
 def prompt_path(
     connection: sqlite3.Connection, session: Session, last_id: str | None, fingerprint: str, room: int | None = None
 ) -> PromptPath:
-    """The branch that ends at ``last_id``, with the ids its messages had in prompts of that model.
+    """The branch that ends at ``last_id``, from its last summary on, with the ids its messages had in prompts of that
+    model.
 
     Args:
         room: tokens that the context holds. Messages far before the last reply's cut then come with their length only:
@@ -149,8 +164,8 @@ def prompt_path(
     path = PromptPath(session, [], {}, unpack(row[0]) if row else None)
     if last_id is None:
         return path
-    path.kept_from = kept_from(connection, last_id)
-    order = path_ids(connection, last_id)
+    order = _since_summary(connection, path, last_id)
+    path.kept_from = {row[0]: row[1] for row in _of_each(connection, _CUTS, order)}
     path.far = _far(connection, order, path.kept_from, fingerprint, room)
     near = order[len(path.far) :]
     path.token_ids = {row[0]: unpack(row[1]) for row in _of_each(connection, _TOKENS, near, fingerprint)}
@@ -178,14 +193,15 @@ def _far(
     return {one: lengths.get(one, 0) for one in order[: min([start, *places])]} if places else {}
 
 
-def kept_from(connection: sqlite3.Connection, message_id: str) -> dict[str, str]:
-    """For the replies from the root to ``message_id``: the first message that their last run's prompt had."""
-    rows = connection.execute(
-        _PATH + "SELECT g.message_id, g.kept_from FROM path JOIN generations g ON g.message_id = path.id "
-        "WHERE g.kept_from IS NOT NULL ORDER BY g.run",
-        {"id": message_id},
-    )
-    return dict(iter(rows))
+def _since_summary(connection: sqlite3.Connection, path: PromptPath, last_id: str) -> list[str]:
+    """Ids down to ``last_id`` of the messages that prompts have; notes the summary above them."""
+    place = {"id": last_id, "session": path.session.id}
+    order = [row[0] for row in connection.execute(_FROM_SUMMARY, place)]
+    row = connection.execute(_MESSAGES + " AND kind = 'summary'", order[:1]).fetchone()
+    if row is None or row["status"] == "streaming":
+        return order
+    path.summary = Message.from_row(row)
+    return order[1:]
 
 
 def last_leaf(connection: sqlite3.Connection, message: Message) -> str:

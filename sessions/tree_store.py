@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import drafts, forks, queued, reply_rows, tree, turns
+from . import drafts, forks, queued, reply_rows, reply_starts, tree, turns
 from .attachments import attach, copy_files, put_sent
 from .connection import Connection
 from .drafts import Draft
@@ -186,8 +186,14 @@ class TreeStore:
             return turns.session(connection, replies[0].session_id), replies
 
     def add_branch(self, message_id: str, content: str) -> tuple[Session, Message]:
-        """The row of a reply that branches off another one within its text. See ``turns.add_branch``."""
-        return self._add(lambda connection, one: turns.add_branch(connection, one, content), message_id)
+        """The row of a reply that branches off another one within its text. See ``reply_starts.add_branch``."""
+        return self._add(lambda connection, one: reply_starts.add_branch(connection, one, content), message_id)
+
+    def add_summary(self, session_id: str, message_id: str | None) -> tuple[Session, Message]:
+        """The row of a summary to come. See ``reply_starts.add_summary``."""
+        with self._writer.transaction(durable=True) as connection:
+            made = turns.message(connection, reply_starts.add_summary(connection, session_id, message_id))
+            return turns.session(connection, session_id), made
 
     def resume_reply(self, message_id: str) -> tuple[Session, Message]:
         """Open a reply that was cut off. See ``turns.resume_reply``."""

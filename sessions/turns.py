@@ -22,6 +22,7 @@ from .rows import (
     Session,
     Status,
 )
+from .summaries import SUMMARY
 from .titles import title_from
 
 REFUSED = "refused"
@@ -182,22 +183,6 @@ def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tupl
     return edited, None
 
 
-def add_branch(connection: sqlite3.Connection, message_id: str, content: str) -> str:
-    """Another reply beside ``message_id``, which begins as that one does; returns its id.
-
-    Args:
-        content: the part of that beginning that no model generated.
-
-    Raises:
-        SessionError: the message is no reply.
-    """
-    target = kept_message(connection, message_id)
-    if target.role != "assistant" or target.status == "streaming":
-        raise SessionError("Only a reply that has ended can be gone on from within its text.")
-    replaced = shown_at(connection, target)
-    return start_reply(connection, target.session_id, target.parent_id, replaced, target.kind, content, target.id)
-
-
 def resume_reply(connection: sqlite3.Connection, message_id: str) -> str:
     """Open a reply that was cut off, or that a person wrote, to be written further; returns its id.
 
@@ -241,7 +226,7 @@ def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, err
     )
     search_index.put(connection, reply_id)
     explains_itself = status == "error" and error is not None and reply.replaces_id is None
-    if not reply.empty or explains_itself:
+    if not _given_up(reply, status) and (not reply.empty or explains_itself):
         return None
     _hide(connection, reply_id)
     head_id = connection.execute("SELECT head_id FROM sessions WHERE id = ?", [reply.session_id]).fetchone()[0]
@@ -254,6 +239,12 @@ def end_reply(connection: sqlite3.Connection, reply_id: str, status: Status, err
     if back is not None:
         move_head(connection, reply.session_id, back)
     return back
+
+
+def _given_up(reply: Message, status: Status) -> bool:
+    """Whether it is a new summary that did not come to its end: later turns must not go on from half of one."""
+    first_run = reply.generation is None or reply.generation.run == 1
+    return reply.kind == SUMMARY and status != "done" and reply.replaces_id is not None and first_run
 
 
 def interrupt_running(connection: sqlite3.Connection) -> int:
@@ -275,11 +266,14 @@ def move_head(connection: sqlite3.Connection, session_id: str, message_id: str |
 
 
 def forget_system_tokens(connection: sqlite3.Connection, session_id: str) -> None:
-    """Drop the ids that hold a system turn: its own, and those of first messages (a template's default is in them)."""
+    """Drop the ids that hold a system turn: its own, and those of messages that begin a prompt, at the root or behind a
+    summary (a template's default is in them)."""
     connection.execute("DELETE FROM system_tokens WHERE session_id = ?", [session_id])
     connection.execute(
         "DELETE FROM message_tokens WHERE message_id IN "
-        "(SELECT id FROM messages WHERE session_id = ? AND parent_id IS NULL)",
+        "(SELECT id FROM messages WHERE session_id = ?1 AND parent_id IS NULL UNION ALL "
+        "SELECT m.id FROM messages s JOIN messages m ON m.session_id = ?1 AND m.parent_id = s.id "
+        "WHERE s.session_id = ?1 AND s.kind = 'summary')",
         [session_id],
     )
 
