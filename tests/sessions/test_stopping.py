@@ -37,7 +37,7 @@ class BusyEngine(LoopClient):
         self.steps = steps
         while self.steps:
             await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)
 
 
 def busy_engine() -> Any:
@@ -86,9 +86,9 @@ def test_a_reply_stopped_while_the_engine_is_busy_ends_there_and_is_extended_by_
         async with ChatRoom(tmp_path / "s.db", client) as room:
             session = await room.new(params=PARAMS)
             sent = await room.service.send(session, None, "Short")
-            client.steps = 12
-            await room.until(lambda: room.text_of(sent["reply"]["id"], at_least=4) is not None and client.steps == 0)
+            await client.after(14)
             text = room.text_of(sent["reply"]["id"])
+            assert text
             view = await stopped_at_once(room, sent["reply"]["id"])
             assert view["content"] == text
             path = await room.service.prompt_path(sent["reply"]["id"])
