@@ -37,6 +37,7 @@ STYLES = (
     "replies.css",
     "code.css",
     "composer.css",
+    "writing.css",
     "panel.css",
     "alerts.css",
     "library.css",

@@ -1,41 +1,51 @@
-// Where the reader writes: drafts for each chat, Send or Stop, and what sending would cost.
+// Where the reader writes: drafts for each chat, files, Send or Queue and Stop, and what sending would cost.
 
-import { byId, debounced, h, icon, iconButton } from "./dom.js";
-import { Drafts } from "./drafts.js";
-import { count, plural } from "./format.js";
+import { byId, h, icon } from "./dom.js";
+import { ContextBar } from "./context_bar.js";
+import { DraftOffer, Drafts } from "./drafts.js";
+import { FileChips } from "./file_chips.js";
+import { SlashMenu } from "./slash.js";
 
-const PROBE_PAUSE_MS = 350;
-
-/** Why what was sent before is computed again; a new message needs no reason. */
-const REASONS = {
-  caching_off: "prefix caching is off",
-  evicted: "earlier blocks made room for others",
-  template: "the chat template rewrites an earlier reply",
-};
+const PLACEHOLDER = "Write a message";
+const PLACEHOLDER_RUNNING = "Write the next message";
+const TALLEST = 1 / 3; // of the window
 
 export class Composer {
-  /** `act` has: send(text) -> promise, stop(), probe(text) -> promise, editLast(), saveDraft(session, text, version). */
+  /** `act` has: send(text, files), queue(text, files), probe(text, files), each a promise; stop(), editLast(),
+   * begin() -> promise of a chat's id, saveDraft(session, text, version), call(op, fields), commands -> list,
+   * run(command, rest) -> whether it is done with, and limits() -> {context, ready}. */
   constructor(act) {
     this.act = act;
     this.session = null;
-    this.drafts = new Drafts(act.saveDraft, (session, text) => this.#offer(session, text));
+    this.drafts = new Drafts(act.saveDraft, (session, text) => { if (this.#shows(session)) this.other.show(text); });
+    this.other = new DraftOffer((text) => { this.text = text; this.focus(); });
     this.busy = false;
     this.running = false;
     this.field = h("textarea", {
-      id: "pc-composer", "data-testid": "composer", rows: "1", placeholder: "Write a message",
-      "aria-label": "Message", oninput: () => this.#typed(), onkeydown: (event) => this.#key(event),
+      id: "pc-composer", "data-testid": "composer", rows: "1", placeholder: PLACEHOLDER, "aria-label": "Message",
+      "aria-describedby": "pc-context", oninput: () => this.#typed(), onkeydown: (event) => this.#key(event),
     });
     this.send = h("button.primary", { type: "button", "data-testid": "send", onclick: () => this.submit() },
       "Send", icon("up", 14));
+    this.queue = h("button.quiet.queue", { type: "button", "data-testid": "queue", hidden: true,
+      title: "Sent when this reply has ended", onclick: () => this.submit() }, icon("clock"), "Queue");
     this.stop = h("button.primary.stop", { type: "button", "data-testid": "stop", onclick: () => act.stop() },
       h("i.square"), "Stop");
-    this.probe = h("span.probe", { "aria-live": "off" });
+    this.context = new ContextBar({ ask: (text, files) => act.probe(text, files), state: () => this.#state(),
+      told: (found) => this.files.told(found?.files) });
+    this.files = new FileChips({
+      call: act.call, session: () => this.session, begin: () => act.begin(), changed: () => this.#filesChanged(),
+      insert: (text) => this.insert(text),
+    });
+    this.slash = new SlashMenu(this.field, { commands: () => act.commands, fill: (text) => { this.text = text; this.focus(); },
+      run: (command, rest) => this.#run(command, rest) });
     this.problem = h("div.problem", { role: "alert", hidden: true });
-    this.other = h("div.other-draft", { role: "status", hidden: true, "data-testid": "other-draft" });
-    this.place = h("span.place", {}, this.send);
+    this.place = h("span.place", {}, this.queue, this.send);
     byId("pc-foot").append(h("form.box", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
-      this.problem, this.other, this.field, h("div.row", {}, this.probe, this.place)));
-    this.askProbe = debounced(PROBE_PAUSE_MS, () => this.#showProbe());
+      this.slash.element, this.slash.said, this.problem, this.other.element, this.files.element, this.field, this.context.bar,
+      h("div.row", {}, this.files.button, this.context.words, this.place)));
+    this.files.listen(this.field);
+    addEventListener("resize", () => this.#fit());
     this.#typed(false);
     // What is typed first belongs here; on a touch screen the focus would bring up its keyboard.
     if (matchMedia("(pointer: fine)").matches && [null, document.body].includes(document.activeElement)) this.focus();
@@ -50,11 +60,16 @@ export class Composer {
     this.#typed();
   }
 
+  #shows(session) {
+    return (session ?? "") === (this.session ?? "");
+  }
+
   /** Show the draft of another chat; `null` is the chat that begins with the first message. With `keep`, what was
    * typed while the page was still connecting comes along. */
   open(session, keep = false) {
     const typed = keep ? this.text : "";
     if (typed && session !== this.session) this.drafts.typed(this.session, "");
+    if (session !== this.session) this.files.open(session);
     this.session = session;
     if (typed) this.drafts.typed(session, typed);
     this.#showDraft();
@@ -62,32 +77,51 @@ export class Composer {
 
   #showDraft() {
     this.field.value = this.drafts.text(this.session);
-    this.other.hidden = true;
+    this.other.hide();
     this.complain(null);
     this.#typed(false);
   }
 
   /** The server tells the draft of a chat. While the reader is at the field, only `fresh` ones come in by themselves. */
   takeDraft(session, draft, fresh = false) {
-    const here = (session ?? "") === (this.session ?? "");
+    const here = this.#shows(session);
     const keep = here && !fresh && document.activeElement === this.field;
     if (draft && this.drafts.take(session, draft, keep) && here) this.#showDraft();
   }
 
-  #offer(session, text) {
-    if ((session ?? "") !== (this.session ?? "")) return;
-    const use = () => { this.other.hidden = true; this.text = text; this.focus(); };
-    this.other.hidden = false;
-    this.other.replaceChildren(h("span", {}, `Another window has a different draft here: “${text.length > 90 ? `${text.slice(0, 88)}…` : text}”`),
-      h("button.link", { type: "button", onclick: use }, "Use it"),
-      iconButton("close", "Keep mine", () => { this.other.hidden = true; }));
+  /** A text that was written before comes in front of what is here, which the server has done with its draft too. */
+  takeBack(session, text, draft) {
+    const here = this.#shows(session) ? this.text : this.drafts.text(session);
+    const whole = here === draft.text ? here : [text, here].filter((part) => part.trim()).join("\n\n");
+    this.drafts.replace(session, whole, draft);
+    if (!this.#shows(session)) return;
+    this.#showDraft();
+    this.focus();
+  }
+
+  /** Put a text in place of what is selected, as if it had been typed. */
+  insert(text) {
+    const { field } = this;
+    field.focus({ preventScroll: true });
+    if (!document.execCommand("insertText", false, text)) { // a browser without it: no undo, but the text
+      field.setRangeText(text, field.selectionStart, field.selectionEnd, "end");
+      this.#typed();
+    }
   }
 
   setRunning(running) {
     if (running === this.running) return;
     this.running = running;
-    this.place.replaceChildren(running ? this.stop : this.send);
+    this.field.placeholder = running ? PLACEHOLDER_RUNNING : PLACEHOLDER;
+    const held = this.place.contains(document.activeElement);
+    this.place.replaceChildren(this.queue, running ? this.stop : this.send);
+    if (held) this.focus();
+    this.#enable();
     this.askProbe();
+  }
+
+  askProbe() {
+    this.context?.ask();
   }
 
   focus() {
@@ -97,22 +131,39 @@ export class Composer {
   /** The connection is back: what was said of its loss holds no longer. */
   connected() {
     if (this.undelivered) this.complain(null);
+    this.files.refresh();
   }
 
-  complain(words) {
+  /** Say what is wrong, with a way out: {label, run}. */
+  complain(words, action = null) {
     if (!words) this.undelivered = false;
     this.problem.hidden = !words;
-    this.problem.textContent = words ?? "";
+    this.problem.replaceChildren(...(words ? [h("span", {}, words)] : []));
+    if (words && action) {
+      this.problem.append(h("button.link", { type: "button", onclick: () => { this.complain(null); action.run(); } }, action.label));
+    }
   }
 
-  async submit() {
+  /** Send what is typed, or run it where it is a command; with `plain` it is a message whatever it looks like. */
+  async submit({ plain = false } = {}) {
     const text = this.text;
     if (!text.trim() || this.busy) return;
-    if (this.running) return this.complain("A reply is being written here: stop it first, or wait for its end.");
+    const command = plain ? null : this.slash.parse(text);
+    if (command?.unknown) {
+      return this.complain(`There is no command ${command.unknown}.`, { label: "Send it as text", run: () => this.submit({ plain: true }) });
+    }
+    if (command) return this.#run(command.command, command.rest);
+    await this.#deliver(text, !plain && text.startsWith("//") ? text.slice(1) : text);
+  }
+
+  async #deliver(typed, text) {
     this.#setBusy(true);
+    const session = this.session;
     try {
-      await this.act.send(text);
-      this.delivered(this.session, text);
+      const files = await this.files.settled();
+      await (this.running ? this.act.queue(text, files) : this.act.send(text, files));
+      this.files.sent(files);
+      this.delivered(session, typed);
     } catch (error) {
       this.undelivered = Boolean(error.lost);
       this.complain(error.lost ? `${error.message} Your text is kept here.` : error.message);
@@ -131,52 +182,64 @@ export class Composer {
     this.complain(null);
   }
 
+  async #run(command, rest) {
+    const typed = this.text;
+    this.slash.close();
+    this.complain(null);
+    try {
+      const said = await this.act.run(command, rest);
+      if (typeof said === "string") return this.complain(said);
+      if (this.text === typed) this.text = "";
+    } catch (error) {
+      this.complain(error.message);
+    }
+  }
+
   #setBusy(busy) {
     this.busy = busy;
-    this.send.classList.toggle("busy", busy);
+    for (const button of [this.send, this.queue]) button.classList.toggle("busy", busy);
     this.#enable();
   }
 
   #enable() {
-    this.send.disabled = this.busy || !this.text.trim();
+    const nothing = this.busy || !this.text.trim();
+    this.send.disabled = this.queue.disabled = nothing;
+    this.queue.hidden = !this.running || !this.text.trim();
+  }
+
+  #fit() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${Math.min(this.field.scrollHeight, Math.max(72, innerHeight * TALLEST))}px`;
   }
 
   #typed(remember = true) {
-    this.field.style.height = "auto";
-    this.field.style.height = `${this.field.scrollHeight}px`;
+    this.#fit();
     this.#enable();
+    this.slash.typed();
     if (remember) {
       this.complain(null);
       this.drafts.typed(this.session, this.text);
     }
-    this.probe.classList.add("stale");
-    this.askProbe?.();
+    this.context.stale();
+  }
+
+  #filesChanged() {
+    this.#enable();
+    this.context.stale();
+  }
+
+  #state() {
+    const message = this.text.startsWith("//") ? this.text.slice(1) : this.slash.parse(this.text) ? "" : this.text;
+    return { session: this.session, text: message, files: this.files.ready, running: this.running, ...this.act.limits() };
   }
 
   #key(event) {
-    if (event.isComposing) return;
+    if (event.isComposing || this.slash.key(event)) return;
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this.submit();
     } else if (event.key === "ArrowUp" && !this.text) {
       if (this.act.editLast()) event.preventDefault();
     }
-  }
-
-  async #showProbe() {
-    const text = this.text.trim() && !this.running ? this.text : null;
-    const session = this.session;
-    const found = text === null ? null : await this.act.probe(text).catch(() => null);
-    if (session !== this.session || (text !== null && text !== this.text)) return;
-    this.probe.classList.remove("stale");
-    if (!found) return this.probe.replaceChildren(h("span.hint", {}, "Enter sends · Shift Enter starts a new line"));
-    const parts = ["If you send this now: ", h("b", {}, `${count(found.cached_tokens)} cached`), ", ",
-      h("b", {}, `${count(found.to_compute)} to compute`)];
-    const left = found.max_model_len - found.prompt_tokens;
-    const out = found.left_out_messages ?? 0;
-    if (out) parts.push(` · ${plural(out, "earlier message")} left out`);
-    else if (found.max_model_len) parts.push(left > 0 ? ` · ${count(left)} tokens left` : " · longer than the context");
-    if (REASONS[found.reason]) parts.push(` · ${REASONS[found.reason]}`);
-    this.probe.replaceChildren(h("span.cost", {}, ...parts));
   }
 }

@@ -1,7 +1,12 @@
 // What was typed and not sent, for each chat: at once in this browser, a moment later on the server, where other pages
 // find it. A text typed here is never replaced by one from elsewhere; that one is offered.
 
+import { h, iconButton } from "./dom.js";
+
 const KEY = "pagedchat.draft.";
+export const DRAFTS = KEY;
+/** Chats that leave nothing in this browser; null while a temporary one begins. */
+export const unstored = new Set();
 const PAUSE_MS = 500;
 const LONGEST = 200_000; // characters; longer texts stay in this page until it is left
 
@@ -13,7 +18,7 @@ export class Drafts {
     this.offer = offer;
     this.known = new Map(); // session -> {text, version, dirty}
     this.timers = new Map();
-    this.unstored = new Set(); // chats that leave nothing in this browser; null while a temporary one begins
+    this.unstored = unstored;
     addEventListener("pagehide", () => { for (const session of this.known.keys()) this.#store(session, true); });
   }
 
@@ -25,7 +30,7 @@ export class Drafts {
   typed(session, text, wait = PAUSE_MS) {
     const draft = this.#of(session);
     if (text === draft.text) return;
-    Object.assign(draft, { text, dirty: true });
+    Object.assign(draft, { text, dirty: true, forgotten: false });
     this.#store(session);
     clearTimeout(this.timers.get(session));
     this.timers.set(session, setTimeout(() => this.#save(session), wait));
@@ -49,6 +54,27 @@ export class Drafts {
     this.#store(session);
     if (text && known) this.offer(session, text);
     return false;
+  }
+
+  /** The server has made `saved` the draft of a chat; here it is `text`, which may hold more than that. */
+  replace(session, text, saved) {
+    const draft = this.#of(session);
+    clearTimeout(this.timers.get(session));
+    Object.assign(draft, { text, version: Math.max(draft.version, saved.version), dirty: text !== saved.text });
+    this.#store(session);
+    if (draft.dirty) this.#save(session);
+  }
+
+  /** Remove all that this browser keeps; returns how many there were. What is typed here comes back with the next key. */
+  forget() {
+    for (const draft of this.known.values()) draft.forgotten = true;
+    try {
+      const keys = Object.keys(localStorage).filter((key) => key.startsWith(KEY));
+      for (const key of keys) localStorage.removeItem(key);
+      return keys.length;
+    } catch {
+      return 0; // storage is off
+    }
   }
 
   /** Save what could not be saved before. */
@@ -80,12 +106,32 @@ export class Drafts {
   }
 
   #store(session, all = false) {
-    const { text, version, dirty } = this.#of(session);
-    if (text.length > LONGEST && !all) return;
+    const { text, version, dirty, forgotten } = this.#of(session);
+    if (forgotten || (text.length > LONGEST && !all)) return;
     try {
       if ((text || dirty) && !this.unstored.has(session || null)) localStorage.setItem(KEY + (session || "new"), JSON.stringify({ text, version, dirty }));
       else localStorage.removeItem(KEY + (session || "new"));
     } catch { /* storage is off or full: the text stays in this page */ }
+  }
+}
+
+/** The line that offers another window's text. */
+export class DraftOffer {
+  constructor(use) {
+    this.use = use;
+    this.element = h("div.other-draft", { role: "status", hidden: true, "data-testid": "other-draft" });
+  }
+
+  show(text) {
+    this.element.hidden = false;
+    const short = text.length > 90 ? `${text.slice(0, 88)}…` : text;
+    this.element.replaceChildren(h("span", {}, `Another window has a different draft here: “${short}”`),
+      h("button.link", { type: "button", onclick: () => { this.hide(); this.use(text); } }, "Use it"),
+      iconButton("close", "Keep mine", () => this.hide()));
+  }
+
+  hide() {
+    this.element.hidden = true;
   }
 }
 

@@ -21,6 +21,8 @@ import { startTheme } from "./theme.js";
 import { complain, dropToasts, toast } from "./toasts.js";
 import { fillTop } from "./top.js";
 import { Turns } from "./turns.js";
+import { Waiting } from "./waiting.js";
+import { writing } from "./writing.js";
 
 const NO_CHAT = "/?session=";
 
@@ -47,11 +49,8 @@ class Page {
     });
     this.banner = new Banner(() => this.socket.connect(), () => this.goBack());
     this.chat = new Chat(this.turns.actions);
-    this.composer = new Composer({
-      send: (text) => this.turns.send(text), stop: () => this.turns.stop(), probe: (text) => this.turns.probe(text),
-      editLast: () => this.turns.editLast(),
-      saveDraft: (session, text, version) => this.socket.call("draft", { session, text, version }),
-    });
+    this.composer = new Composer(writing(this));
+    this.waiting = new Waiting(this);
     this.panel = new Panel({
       call: (op, args) => this.socket.call(op, args), close: () => this.layout.togglePanel(),
       hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
@@ -183,6 +182,7 @@ class Page {
     if (id === null) {
       this.session = this.shown = null;
       this.chat.show([], [], { fresh: true });
+      this.waiting.take([]);
       this.panel.clearTable();
       this.changed();
     } else {
@@ -216,6 +216,8 @@ class Page {
     this.session = frame.session;
     this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh, asides: frame.asides });
     this.turns.settle();
+    if (frame.queue) this.waiting.take(frame.queue);
+    else this.waiting.draw();
     this.changed();
   }
 
@@ -265,6 +267,13 @@ class Page {
       await this.switch(this.#begin(options));
     }
     this.composer.focus();
+  }
+
+  /** Id of the shown chat; one that has not begun begins without a message. */
+  async ensureChat() {
+    await this.switching;
+    if (this.current === null) await this.#begin({});
+    return this.current;
   }
 
   async #begin(options) {

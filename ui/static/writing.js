@@ -1,0 +1,20 @@
+// What the composer may ask of the page, and the commands it knows.
+
+import { COMMANDS } from "./commands.js";
+
+/** The `act` of a `Composer`. `page` has: socket, turns, session, current, chat, banner, waiting, ensureChat(). */
+export function writing(page) {
+  return {
+    send: (text, files) => page.turns.send(text, files),
+    queue: (text, files) => page.waiting.add(text, files),
+    stop: () => page.turns.stop(),
+    probe: (text, files) => page.turns.probe(text, files),
+    editLast: () => page.turns.editLast(),
+    saveDraft: (session, text, version) => page.socket.call("draft", { session, text, version }),
+    call: (op, fields) => page.socket.call(op, fields),
+    begin: () => page.ensureChat(),
+    limits: () => ({ ready: page.banner.ready, empty: !page.chat.ids.length }),
+    commands: COMMANDS,
+    run: (command, rest) => command.run(page, rest),
+  };
+}
