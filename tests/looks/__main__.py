@@ -16,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from looks.stage import PHONE, WIDE, Stage, open_stage
 from looks.states import STATES, as_table
+from looks.table import State
 from support.page_driver import CHROMIUM, CHROMIUM_FLAGS
 
 VIEWS = (("light", "light", WIDE), ("dark", "dark", WIDE), ("phone", "light", PHONE))
@@ -36,13 +37,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         with open_stage(browser, Path(folder)) as stage:
-            missed = [one.name for one in STATES if one.name in (given.names or [one.name]) and not _take(stage, one, given.folder)]
+            missed = [
+                one.name
+                for one in STATES
+                if one.name in (given.names or [one.name]) and not _take(stage, one, given.folder)
+            ]
             missed += stage.errors
     print("\n".join(missed))
     return 1 if missed else 0
 
 
-def _take(stage: Stage, state, folder: Path) -> bool:
+def _take(stage: Stage, state: State, folder: Path) -> bool:
     """All pictures of one state; whether it was reached."""
     try:
         with state.on(stage):

@@ -1,4 +1,4 @@
-"""Where the states of the page are put on: one page, one server with a scripted engine, and chats as people have them."""
+"""Where states of the page are put on: one page, a server with a scripted engine, and chats as people have them."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from looks.table import state
 MANY = """() => {
     const { sidebar } = window.pagedchat.page;
     const now = Date.now();
-    sidebar.load(Array.from({ length: 5000 }, (_, at) => ({ id: `c${at}`, title: `Chat number ${at} about paging`, hue: at % 6,
-        version: 1, updated_at: new Date(now - at * 3.6e6).toISOString() })), [...sidebar.shelf.folders]);
+    const chat = (at) => ({ id: `c${at}`, title: `Chat number ${at} about paging`, hue: at % 6, version: 1,
+        updated_at: new Date(now - at * 3.6e6).toISOString() });
+    sidebar.load(Array.from({ length: 5000 }, (_, at) => chat(at)), [...sidebar.shelf.folders]);
 }"""
 
 

@@ -126,7 +126,9 @@ def database_newer(stage: Stage) -> Iterator[None]:
 @state("No connection to pagedchat.", BANNER)
 def offline(stage: Stage) -> Iterator[None]:
     stage.asked("Before the connection is lost")
-    stage.page.evaluate("() => { const { socket } = pagedchat.page; socket.connect = () => {}; socket.socket.close(); }")
+    stage.page.evaluate(
+        "() => { const { socket } = pagedchat.page; socket.connect = () => {}; socket.socket.close(); }"
+    )
     yield
     stage.page.evaluate("() => { const { socket } = pagedchat.page; delete socket.connect; socket.connect(); }")
     expect(stage.page.locator(BANNER)).to_be_hidden()

@@ -60,7 +60,7 @@ export class Banner {
     const known = typeof progress === "number";
     const head = `${WORDS[state] ?? state}${known ? ` · ${Math.floor(progress * 100)} %` : ""}`;
     const said = status.message === `${WORDS[state]}.` ? "" : status.message;
-    const stop = said || state === "failed" ? "." : "";
+    const stop = (said && !known) || state === "failed" ? "." : "";
     const parts = [h("span.words", {}, h("b", {}, head + stop), " ", ...sentence(said))];
     if (state === "failed") {
       parts.unshift(icon("warn"));

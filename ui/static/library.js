@@ -2,6 +2,7 @@
 
 import { askLine } from "./dialog.js";
 import { importFiles } from "./import.js";
+import { manyChats } from "./many_chats.js";
 import { showPresets } from "./presets.js";
 import { complain, toast } from "./toasts.js";
 
@@ -16,6 +17,7 @@ export class Library {
     this.page = page;
     this.rename = (session, title) => this.#change("rename", session, { title });
     this.remove = (session) => this.#remove(session);
+    this.many = (sessions) => manyChats(sessions, this.#forMany());
   }
 
   #call(op, fields = {}) {
@@ -64,9 +66,18 @@ export class Library {
     ];
   }
 
-  /** Files to fetch; `session` null means all chats. */
-  exportChoices(session) {
-    const ids = session ? `&ids=${encodeURIComponent(session.id)}` : "";
+  #forMany() {
+    const { page } = this;
+    return {
+      change: (op, session, fields) => this.#change(op, session, fields), call: (op, fields) => this.#try(op, fields),
+      folders: () => page.sidebar.shelf.folders, exports: (ids) => this.exportChoices(...ids.map((id) => ({ id }))),
+      removing: (id) => { if (id === page.current) page.removing = id; }, addFolder: () => this.addFolder(),
+    };
+  }
+
+  /** Files to fetch; null means all chats. */
+  exportChoices(...sessions) {
+    const ids = sessions[0] ? `&ids=${encodeURIComponent(sessions.map((one) => one.id).join(","))}` : "";
     return FORMATS.map(([format, label]) => ({ label, icon: "export", testid: `export-${format}`, href: `${EXPORT}?format=${format}${ids}` }));
   }
 
@@ -108,9 +119,10 @@ export class Library {
 
   async addFolder(session = null) {
     const name = await askLine("New folder", "Name of the folder", "", "Make it");
-    if (!name) return;
+    if (!name) return null;
     const folder = await this.#try("add_folder", { name });
     if (folder && session) await this.#change("move", session, { folder: folder.id });
+    return folder ?? null;
   }
 
   async #renameFolder(folder) {
@@ -148,6 +160,6 @@ export class Library {
   }
 
   import() {
-    importFiles((id) => this.page.open(id));
+    importFiles((id) => this.page.open(id), [...this.page.sidebar.sessions.values()].map(({ title }) => title));
   }
 }

@@ -7,6 +7,7 @@ const PAUSE_MS = 180;
 const PAGE = 50;
 const HIT = 62; // heights in pixels, as the style sheet has them
 const MORE = 40;
+const FENCE = /```[\w+#.-]*\n?|`/;
 const FILTERS = ["role:", "folder:", "model:", "before:", "after:", "has:"];
 
 export class Search {
@@ -139,10 +140,16 @@ export class Search {
   }
 }
 
-/** The pieces of a snippet, [text, whether it was looked for], with the words marked and without the fences of code. */
+/** The pieces of a snippet, [text, whether it was looked for], with the words marked and code as code, without its fences. */
 function marked(snippet) {
-  if (typeof snippet === "string") return [snippet];
-  return snippet.map(([text, hit]) => (hit ? h("mark", {}, text) : text.replaceAll("```", "")));
+  const pieces = typeof snippet === "string" ? [[snippet, false]] : snippet;
+  let code = false;
+  return pieces.flatMap(([text, hit]) => text.split(FENCE).flatMap((part, at) => {
+    if (at) code = !code;
+    if (!part) return [];
+    const shown = hit ? h("mark", {}, part) : part;
+    return [code ? h("code", {}, shown) : shown];
+  }));
 }
 
 function where({ role, created_at: time }) {

@@ -2,10 +2,12 @@
 
 import { chatRow, rowStamp } from "./chat_row.js";
 import { byId, h, icon, iconButton, throttled } from "./dom.js";
+import { letDrag } from "./dragging.js";
 import { count } from "./format.js";
 import { HEADING, ROW, heading, headingRow, line } from "./list_rows.js";
 import { openMenu } from "./menu.js";
 import { Search } from "./search.js";
+import { Selection } from "./selection.js";
 import { Shelf } from "./shelf.js";
 import { isDark, toggleTheme } from "./theme.js";
 import { Trash } from "./trash.js";
@@ -38,7 +40,12 @@ export class Sidebar {
     this.drawSoon = throttled(BETWEEN_MS, () => this.draw());
     this.list = h("nav.list", { "aria-label": "Chats" });
     this.window = new WindowList(this.list);
+    this.selection = new Selection({
+      many: (ids) => act.library.many(ids.map((id) => this.sessions.get(id)).filter(Boolean)),
+      redraw: () => this.#redraw(), order: () => this.window.rows.filter((row) => this.sessions.has(row.key)).map((row) => row.key),
+    });
     this.rowActs = {
+      selection: this.selection,
       open: act.open, menu: (session, more) => act.library.menu(session, more), rename: act.library.rename,
       remove: act.library.remove, step: (event) => this.#step(event),
       renaming: (id, on) => this.#renaming(id, on),
@@ -71,9 +78,23 @@ export class Sidebar {
       iconButton("ghost", "New temporary chat", () => act.temporary(), { "data-testid": "new-temporary" }));
     byId("pc-side").append(
       h("div.brand", {}, logo(), h("b", {}, "pagedchat"), iconButton("sidebar", "Hide chats", act.closeDrawer)),
-      begin, this.search.element, this.back, this.list,
+      begin, this.search.element, this.back, this.selection.element, this.list,
       h("div.places", {}, this.places.archive, this.places.trash, more),
       h("div.model", {}, this.model, this.themeButton, iconButton("tune", "Chat settings", act.settings)));
+    letDrag(this.list, Object.values(this.places), {
+      chosen: (id) => (this.selection.has(id) ? [...this.selection.ids] : [id]), target: (element) => this.#target(element),
+    });
+  }
+
+  /** What dropping chats there does: {element, drop(ids)}, null where it does nothing. */
+  #target(element) {
+    const many = (ids) => this.act.library.many(ids.map((id) => this.sessions.get(id)).filter(Boolean));
+    const place = element.closest(".place-button");
+    if (place) return { element: place, drop: (ids) => many(ids)[place === this.places.trash ? "remove" : "archive"]() };
+    const row = element.closest("[data-row]");
+    if (!row || this.view !== "chats" || this.search.active) return null;
+    const folder = row.dataset.row.startsWith("folder ") ? row.dataset.row.slice(7) : this.sessions.get(row.dataset.row)?.folder_id ?? null;
+    return { element: this.window.get(`folder ${folder}`) ?? row, drop: (ids) => many(ids).moveTo(folder) };
   }
 
   #place(view, name) {
@@ -161,6 +182,7 @@ export class Sidebar {
         ...(view === "trash" ? [this.trash.empty] : []));
     }
     this.search.clear();
+    this.selection.clear();
     this.list.scrollTop = 0;
     if (view === "trash") this.trash.load();
     this.#redraw();
@@ -178,6 +200,7 @@ export class Sidebar {
   }
 
   draw() {
+    if (this.selection.ids.size) this.selection.keep(this.sessions);
     const rows = this.#rows();
     const held = performance.now() - this.pointed < POINTING_MS && this.pointed;
     this.waiting = held;
@@ -204,10 +227,10 @@ export class Sidebar {
   }
 
   chat(session) {
-    const current = session.id === this.current;
+    const [current, chosen] = [session.id === this.current, this.selection.has(session.id)];
     const asItIs = this.renaming === session.id && this.window.drawn.get(session.id)?.stamp;
-    return { key: session.id, height: ROW, stamp: asItIs || rowStamp(session, current), chat: true,
-      make: () => chatRow(session, this.rowActs, current) };
+    return { key: session.id, height: ROW, stamp: asItIs || rowStamp(session, current, chosen), chat: true,
+      make: () => chatRow(session, this.rowActs, current, chosen) };
   }
 
   #folder(folder, open, number) {
@@ -235,6 +258,7 @@ export class Sidebar {
     const row = this.window.next(from, step, (one) => one.chat);
     if (row) this.window.reveal(row.key)?.querySelector("a, button").focus();
     else if (step < 0 && this.search.active) this.search.focus();
+    return row?.key ?? null;
   }
 }
 

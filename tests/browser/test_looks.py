@@ -1,0 +1,56 @@
+"""Every state of the page in ``tests/looks`` can be reached and says its sentence, and axe finds nothing wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from looks.stage import PHONE, WIDE, Stage, open_stage
+from looks.states import STATES
+from support.axe import findings, load_axe
+
+VIEWS = (("light", WIDE), ("dark", WIDE), ("light", PHONE))
+MAIN = ("empty", "whole_reply", "editing", "interrupted", "settings")
+"""States that are checked in every view; the others take turns."""
+GRADIO = ()
+"""Rules of axe that Gradio's own widgets break."""
+
+
+@pytest.fixture(scope="module")
+def stage(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with open_stage(chromium, tmp_path_factory.mktemp("looks")) as stage:
+        yield stage
+
+
+def found_in(stage: Stage, views: tuple) -> list[str]:
+    """What axe finds in the page as it stands, in these views."""
+    found, own_size = [], stage.page.viewport_size == PHONE
+    if stage.page.evaluate("typeof axe") == "undefined":
+        load_axe(stage.page)
+    for scheme, size in views:
+        if not own_size:
+            stage.page.set_viewport_size(size)
+        stage.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found += findings(stage.page, "body", GRADIO)
+    if not own_size:
+        stage.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_every_state_can_be_reached_says_its_sentence_and_is_accessible(stage: Stage, part: int) -> None:
+    wrong = {}
+    for number, state in list(enumerate(STATES))[part::3]:
+        with state.on(stage):
+            views = VIEWS if state.name in MAIN else (VIEWS[(number // 3) % 3],)
+            if found := found_in(stage, views):
+                wrong[state.name] = found
+    assert wrong == {}
+    assert stage.errors == []
+
+
+def test_every_state_has_a_name_of_its_own_and_a_sentence() -> None:
+    assert len({one.name for one in STATES}) == len(STATES) >= 39
+    assert all(one.sentence and one.where for one in STATES)
