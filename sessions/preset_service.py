@@ -16,6 +16,7 @@ from .ids import now
 from .preset_beginnings import Beginning
 from .preset_checks import unstable
 from .presets import Preset, canonical_tools, checked_examples
+from .sent_files import RETRIEVAL
 from .service_core import ServiceCore
 from .views import View
 
@@ -25,6 +26,7 @@ OFFERED_PAIRS = 10
 _SHOWN_IDS = 2_000
 _WORD_IDS = 8
 _TEXTS = ("system_prompt", "policy")
+_MARKS = ".,;:!?()[]\"'“”‘’"
 
 
 class PresetService:
@@ -38,12 +40,18 @@ class PresetService:
 
         Returns:
             "problems": a sentence for each part that cannot be saved; "warnings": {"part", "text", "sentence"} of what
-            keeps chats from sharing; "tools": their canonical bytes; "tokens" of each part, of the template's "marks"
-            around them and of "stable", all that chats have in common (None while no model is loaded); "begins":
-            [text, whether it is a control token] of that, as far as it is worth showing.
+            keeps chats from sharing; "tools": their canonical bytes; "retrieval": what quotes passages where the preset
+            has no template; "tokens" of each part, of the template's "marks" around them and of "stable", all that
+            chats have in common (None while no model is loaded); "begins": [text, whether it is a control token] of
+            that, as far as it is worth showing.
         """
         preset, problems = _read(draft)
-        view: View = {"problems": problems, "warnings": _warnings(preset), "tools": preset.tools}
+        view: View = {
+            "problems": problems,
+            "warnings": _warnings(preset),
+            "tools": preset.tools,
+            "retrieval": RETRIEVAL,
+        }
         if self._core.engine.status.state != "ready":
             return {**view, "tokens": None, "begins": []}
         stable = await self._stable_ids(preset)
@@ -132,7 +140,8 @@ class PresetService:
             return text
         begun = before[-1][0] if before and not before[-1][1] and not text[:1].isspace() else ""
         begun = "" if begun[-1:].isspace() else (begun.split() or [""])[-1]
-        return begun + (text.split() or [text])[0]
+        word = begun + (text.split() or [text])[0]
+        return word.strip(_MARKS) or word
 
 
 def _first_difference(theirs: list[int], ours: list[int]) -> int | None:

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from .early import EarlyHead
 from .quiet import load_gradio
 from .routes import STATIC
+from .settings_page import settings_column
 
 gr: Any = load_gradio()
 
@@ -42,11 +43,13 @@ STYLES = (
     "alerts.css",
     "library.css",
     "settings.css",
+    "settings_pages.css",
+    "presets.css",
+    "shortcuts.css",
     "looks.css",
 )
 QUEUE_REST_S = 5.0
 
-ENGINE_FACTS = '<p class="set-engine"></p><details class="set-alerts" hidden></details>'
 START = "import('/ui/static/main.js').then((main) => main.start(() => trigger('fill')));"
 ASK_VALUES = "() => window.pagedchat.settingsValues()"
 FILLED = "() => { window.pagedchat.settingsFilled(); return []; }"
@@ -63,39 +66,12 @@ def build_page() -> Any:
             apply_default_css=False,
             elem_id="pagedchat",
         )
-        with gr.Column(elem_id="pc-settings"):
-            fields = _settings_fields()
+        fields = settings_column()
         filled = shell.fill(fn=None, inputs=None, outputs=fields, js=ASK_VALUES)
         filled.then(fn=None, inputs=None, outputs=None, js=FILLED)
         for field in fields:  # not `input`: Gradio drops the first one after a fill that changed nothing
             field.change(fn=None, inputs=fields, outputs=None, js=TAKE_VALUES, trigger_mode="always_last")
     return page
-
-
-def _settings_fields() -> list[Any]:
-    """Widgets in the order in which the page's script knows them (``FIELDS`` in settings.js)."""
-    gr.HTML(value="", html_template=(STATIC / "settings_head.html").read_text("utf-8"), apply_default_css=False)
-    system = gr.Textbox(
-        label="System prompt",
-        info="What the model is told before the chat begins. Empty means an empty one.",
-        lines=4,
-        max_lines=10,
-        elem_id="pc-set-system",
-    )
-    temperature = gr.Slider(
-        0, 2, step=0.05, label="Temperature", info="0 always takes the likeliest word; higher is more varied."
-    )
-    top_p = gr.Slider(
-        0.05, 1, step=0.01, label="Top-p", info="Choose among the likeliest words that make up this share."
-    )
-    with gr.Row():
-        top_k = gr.Slider(0, 200, step=1, label="Top-k", info="Only the k likeliest words; 0 is off.")
-        min_p = gr.Slider(0, 1, step=0.01, label="Min-p", info="Drops words far less likely than the best.")
-    with gr.Row():
-        limit = gr.Number(label="Reply limit", info="Tokens until Continue is offered.", minimum=1, precision=0)
-        seed = gr.Number(label="Seed", info="Fixed: the same reply again. Empty: a new one each time.", precision=0)
-    gr.HTML(value="", html_template=ENGINE_FACTS, apply_default_css=False)
-    return [system, temperature, top_p, top_k, min_p, limit, seed]
 
 
 def mount_page(app: FastAPI) -> FastAPI:

@@ -63,7 +63,7 @@ def test_chats_that_began_otherwise_are_told_with_the_token_and_the_word(tmp_pat
             seen = await presets.drift(preset["id"])
             assert seen["chats"] == 3
             (group,) = seen["groups"]
-            assert (group["chats"], group["token"], group["theirs"], group["ours"]) == (2, 11, "2025,", "2026,")
+            assert (group["chats"], group["token"], group["theirs"], group["ours"]) == (2, 11, "2025", "2026")
             first = (await room.service.list_sessions())[-1]
             assert group["since"] == first["created_at"]
 

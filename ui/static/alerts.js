@@ -47,9 +47,7 @@ export class Alerts {
     const list = h("ul", {}, ...alerts.map(({ name, title, state, severity, sentence }) =>
       h("li", { "data-alert": name, "data-state": state },
         h("b", {}, title), h("span", {}, STATES[state] ?? severity), h("p", {}, ...marked(unbroken(sentence))))));
-    const open = place.open;
-    place.replaceChildren(h("summary", {}, `Alerts: ${this.#summary()}.`), list, h("p", {}, ...marked(baseline.words)));
-    place.open = open;
+    place.replaceChildren(h("h3", {}, `Alerts: ${this.#summary()}.`), list, h("p", {}, ...marked(baseline.words)));
   }
 
   #summary() {

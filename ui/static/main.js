@@ -15,10 +15,11 @@ import { MessageKeys } from "./message_keys.js";
 import { Notice } from "./notice.js";
 import { Panel } from "./panel.js";
 import { Settings } from "./settings.js";
+import { showShortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { Socket } from "./socket.js";
 import { startTheme } from "./theme.js";
-import { complain, dropToasts, toast } from "./toasts.js";
+import { complain, dropToasts, placeToasts, toast } from "./toasts.js";
 import { fillTop } from "./top.js";
 import { Turns } from "./turns.js";
 import { Waiting } from "./waiting.js";
@@ -58,7 +59,7 @@ class Page {
       session: () => this.current,
     });
     this.settings = new Settings({
-      fill: fillSettings, closed: () => this.composer.focus(),
+      page: this, fill: fillSettings, closed: () => { placeToasts(); this.composer.focus(); },
       save: (session, change, version) => this.saveSettings(session, change, version),
     });
     this.title = fillTop({
@@ -305,12 +306,13 @@ class Page {
 
   // -- settings -----------------------------------------------------------------------------------------------------
 
-  async showSettings() {
+  /** Open the settings at a section, or where they were left. */
+  async showSettings(section = null) {
     this.layout.closeDrawers();
     try {
       if (this.current === null) await this.create();
       if (!this.session) return;
-      this.settings.show(this.session, this.info);
+      this.settings.show(this.session, this.info, await this.socket.call("settings_facts"), section);
       this.alerts.take(await this.socket.call("alerts"));
     } catch (error) {
       complain(error);
@@ -328,6 +330,10 @@ class Page {
 
   showSystem() {
     this.chat.showSystem(this.session?.system_prompt ?? null, this.info);
+  }
+
+  showShortcuts() {
+    return showShortcuts();
   }
 
   // -- the whole page -----------------------------------------------------------------------------------------------

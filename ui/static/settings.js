@@ -1,22 +1,21 @@
-// The settings of the open chat. The widgets are Gradio's; this fills them, reads them and shows them as a dialog.
+// The settings as a dialog: the fields of the open chat, which are Gradio's widgets, and the other sections beside them.
 
-import { byId, debounced, icon } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { byId, debounced, h, icon } from "./dom.js";
+import { differing, emptyValues, FIELDS, inWords, LABELS, NAMES, RARE, storedValue, usualOf, valuesOf } from "./settings_fields.js";
+import { SettingsNav } from "./settings_nav.js";
+import { settingsSections } from "./settings_sections.js";
 
-const FIELDS = ["system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
-const LABELS = {
-  temperature: "Temperature", top_p: "Top-p", top_k: "Top-k", min_p: "Min-p", max_tokens: "Reply limit", seed: "Seed",
-};
-const OFF = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, max_tokens: 1024, seed: null };
 const SAVE_PAUSE_MS = 400;
 const CHANGE_MS = 60;
 
 export class Settings {
-  /** `act` has: save(session, change, version) -> promise, fill() asks Gradio to take the values, closed(). */
+  /** `act` has: save(session, change, version) -> promise, fill() asks Gradio to take the values, closed(), and `page`,
+   * whose other parts the sections speak of. */
   constructor(act) {
     this.act = act;
     this.typed = new Map(); // what was typed outside of a field's range, by name
-    this.values = FIELDS.map((name) => OFF[name] ?? null);
+    this.values = emptyValues();
+    this.facts = { usual: {}, installation: null };
     this.save = debounced(SAVE_PAUSE_MS, () => this.#save());
     window.pagedchat = {
       ...window.pagedchat,
@@ -35,12 +34,20 @@ export class Settings {
     return document.documentElement.hasAttribute("data-settings");
   }
 
-  show(session, info) {
+  /** Open at a section; `null` shows the list of sections where there is no room for both. */
+  show(session, info, facts = this.facts, section = null) {
+    this.facts = facts;
+    this.section = section;
+    this.#take(session, info);
+  }
+
+  #take(session, info) {
     this.values = valuesOf(session, info);
     this.shown = [...this.values];
     this.typed.clear();
     this.session = null;
     this.next = session.id;
+    this.chat = session;
     this.version = session.version;
     this.info = info;
     this.act.fill();
@@ -54,39 +61,23 @@ export class Settings {
     const there = valuesOf(session, this.info);
     if (FIELDS.every((_, index) => there[index] === shown[index])) return;
     const merged = there.map((value, index) => (values[index] === shown[index] ? value : values[index]));
-    this.show(session, this.info);
+    this.#take(session, this.info);
     this.values = merged;
-    this.#say("Changed in another window; it is shown as it is now.");
+    this.say("Changed in another window; it is shown as it is now.");
   }
 
   /** The widgets have their values: now they may be seen and changed. */
   #reveal() {
     this.#dress();
-    this.#showEngine();
     this.session = this.next;
+    this.#mark();
     if (this.isOpen) return;
-    this.#say("");
+    this.say("");
     document.documentElement.setAttribute("data-settings", "");
     byId("pagedchat").inert = true;
-    this.element.querySelector("textarea")?.focus();
-  }
-
-  /** What holds for all chats and is chosen when the server starts. */
-  #showEngine() {
-    const { max_num_seqs, max_model_len, device, dtype, kernels, reason, threads } = this.info;
-    const { num_blocks, block_size, kv_bytes } = this.info;
-    const facts = [
-      max_num_seqs && `${count(max_num_seqs)} replies at once, more wait their turn`,
-      max_model_len && `context of ${count(max_model_len)} tokens`,
-      kv_bytes && `KV cache of ${count(num_blocks)} blocks, ${count(num_blocks * block_size)} tokens, ${bytes(kv_bytes)}`,
-      threads && `${count(threads)} ${threads === 1 ? "thread" : "threads"}`,
-      kernels && `${dtype} on ${device}, ${kernels} kernels${reason ? `: ${reason}` : ""}`,
-    ].filter(Boolean);
-    const since = this.info.rolled_back && new Date(this.info.rolled_back).toLocaleString();
-    const back = since ? `Rolled back since ${since} to the configuration that answered before; ` +
-      "“pagedchat rollback --undo” on the terminal and a new start return to your own settings." : "";
-    this.element.querySelector(".set-engine").textContent =
-      [facts.length ? `Engine: ${facts.join("; ")}.` : "", back].filter(Boolean).join(" ");
+    this.nav.show(this.section ?? this.nav.current ?? "chat", { page: this.section !== null });
+    (this.nav.onPage ? this.nav.title : this.nav.buttons.get(this.nav.current)).focus({ preventScroll: true });
+    if (this.nav.current === "chat" && this.section) this.element.querySelector("textarea")?.focus();
   }
 
   async close() {
@@ -106,25 +97,42 @@ export class Settings {
     element.dataset.dressed = "yes";
     element.setAttribute("role", "dialog");
     element.setAttribute("aria-modal", "true");
-    element.setAttribute("aria-labelledby", "pc-set-title");
+    element.setAttribute("aria-label", "Settings");
     const close = element.querySelector(".set-close");
     close.append(icon("close"));
     close.addEventListener("click", () => this.close());
-    element.querySelector(".set-reset").addEventListener("click", () => this.#reset());
+    this.sections = settingsSections(this);
+    element.querySelector(".set-pages").replaceChildren(...this.sections.map((one) => one.element).filter((one) => one.id !== "pc-set-chat"));
+    this.nav = new SettingsNav(element, this.sections, (id) => {
+      this.say("");
+      this.sections.find((one) => one.id === id).fill?.();
+    });
+    const more = element.querySelector(".set-more");
+    more.addEventListener("click", () => this.#fold(more.getAttribute("aria-expanded") === "true"));
     element.addEventListener("input", ({ target }) => this.#mind(target));
-    element.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !event.isComposing) { event.stopPropagation(); this.close(); }
+    element.addEventListener("keydown", (event) => this.#key(event));
+    document.addEventListener("pointerdown", ({ target }) => {
+      if (this.isOpen && !element.contains(target) && !target.closest("dialog")) this.close();
     });
-    document.addEventListener("pointerdown", (event) => {
-      if (this.isOpen && !element.contains(event.target)) this.close();
-    });
+  }
+
+  #key(event) {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.stopPropagation();
+    if (this.nav.onPage) this.nav.list(true);
+    else this.close();
+  }
+
+  #fold(closed) {
+    this.element.querySelector(".set-more").setAttribute("aria-expanded", String(!closed));
+    this.element.toggleAttribute("data-more", !closed);
   }
 
   #changed(values) {
     if (!this.session) return;
     this.values = values;
     const words = this.#remarks();
-    if (words || FIELDS.some((_, index) => values[index] !== this.shown[index])) this.#say(words, Boolean(words));
+    if (words || FIELDS.some((_, index) => values[index] !== this.shown[index])) this.say(words, Boolean(words));
     this.save();
   }
 
@@ -133,16 +141,19 @@ export class Settings {
     const change = {};
     FIELDS.forEach((name, index) => {
       if (this.values[index] === this.shown[index] || isOutside(this.#field(name))) return;
-      change[name] = this.shown[index] = this.values[index];
+      this.shown[index] = this.values[index];
+      change[name] = storedValue(name, this.values[index]);
     });
     if (!Object.keys(change).length) return;
     await this.#send(change);
   }
 
-  async #reset() {
+  /** Give settings back to the model: some by name, or all. */
+  async reset(names = null) {
     this.save.cancel();
-    const session = await this.#send({ reset: true });
-    if (session) this.show(session, this.info);
+    const change = names ? Object.fromEntries(names.map((name) => [name, null])) : { reset: true };
+    const session = await this.#send(change);
+    if (session) this.#take(session, this.info);
   }
 
   async #send(change) {
@@ -150,15 +161,34 @@ export class Settings {
     try {
       const session = await this.act.save(this.session, change, this.version);
       this.version = session.version;
+      this.chat = session;
+      this.#mark();
       const words = this.#remarks();
-      this.#say(words || "Saved", Boolean(words));
+      this.say(words || "Saved", Boolean(words));
       return session;
     } catch (error) {
-      this.#say(error.message, true);
+      this.say(error.message, true);
       return null;
     } finally {
       this.sending = false;
     }
+  }
+
+  /** Beside each field that is not what the model would use: what that is, and the way back. */
+  #mark() {
+    const { usual } = this.facts;
+    const own = new Set(differing(this.chat, usual));
+    if (this.chat.system_prompt !== null) own.add("system_prompt");
+    for (const name of FIELDS) {
+      const block = byId(`pc-set-${name}`);
+      block.querySelector(".set-own")?.remove();
+      if (!own.has(name)) continue;
+      const usually = name === "system_prompt" ? "" : `: ${inWords(name, usualOf(name, usual))}`;
+      block.append(h("p.set-own", {}, h("button.link", { type: "button", onclick: () => this.reset([name]) },
+        `Back to the model's${usually}`, h("span.unseen", {}, ` (${(NAMES[name] ?? LABELS[name]).toLowerCase()})`))));
+    }
+    if (RARE.some((name) => own.has(name))) this.#fold(false);
+    this.sections.find((one) => one.id === "chat").mark([...own]);
   }
 
   /** The box of a number, null for a text. */
@@ -172,7 +202,7 @@ export class Settings {
     if (!name) return;
     if (isOutside(input)) this.typed.set(name, input.value);
     else this.typed.delete(name);
-    if (this.typed.has(name)) this.#say(this.#remarks(), true);
+    if (this.typed.has(name)) this.say(this.#remarks(), true);
   }
 
   /** What became of values that do not fit, a sentence each. */
@@ -184,17 +214,11 @@ export class Settings {
     }).join(" ");
   }
 
-  #say(words, problem = false) {
+  say(words, problem = false) {
     const place = this.element.querySelector(".set-saved");
     place.textContent = words;
     place.classList.toggle("problem", problem);
   }
-}
-
-function valuesOf(session, info) {
-  const params = session.params ?? {};
-  const system = session.system_prompt ?? info.default_system_prompt ?? "";
-  return [system, ...FIELDS.slice(1).map((name) => params[name] ?? OFF[name])];
 }
 
 function isOutside(input) {

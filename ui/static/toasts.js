@@ -30,7 +30,8 @@ export function dropToasts(chat) {
 /** Where they can be seen and used: in the dialog that is open, which lets nothing else be touched. */
 export function placeToasts() {
   const area = byId("pc-toasts");
-  const place = [...document.querySelectorAll("#pc dialog[open]")].at(-1) ?? byId("pc-foot").parentElement;
+  const settings = document.documentElement.hasAttribute("data-settings") ? byId("pc-settings") : null;
+  const place = [...document.querySelectorAll("#pc dialog[open]")].at(-1) ?? settings ?? byId("pc-foot").parentElement;
   if (area.parentElement !== place) place.insertBefore(area, place === byId("pc-foot").parentElement ? byId("pc-foot") : null);
   return area;
 }
