@@ -37,6 +37,7 @@ STYLES = (
     "chat.css",
     "replies.css",
     "code.css",
+    "document.css",
     "composer.css",
     "writing.css",
     "panel.css",
@@ -46,6 +47,10 @@ STYLES = (
     "settings_pages.css",
     "presets.css",
     "shortcuts.css",
+    "tree.css",
+    "summary.css",
+    "token_view.css",
+    "compare.css",
     "looks.css",
 )
 QUEUE_REST_S = 5.0

@@ -3,9 +3,10 @@
 import { h, iconButton } from "./dom.js";
 
 /** Sanitized HTML of one block as an element, with a bar on every piece of code. */
-function blockElement(html) {
+function blockElement(html, finish) {
   const element = h("div.b");
   element.innerHTML = html;
+  finish(element);
   for (const code of element.querySelectorAll("pre.code")) dress(code);
   for (const table of element.querySelectorAll("table")) {
     const holder = h("div.table-holder", { tabIndex: 0 });
@@ -24,8 +25,15 @@ function dress(code) {
   code.tabIndex = 0;
 }
 
+/** A number in brackets that names no passage is text. */
+function plainNumbers(element) {
+  for (const number of element.querySelectorAll("button.cite")) number.replaceWith(number.textContent);
+}
+
 export class Blocks {
-  constructor() {
+  /** `finish` is given each new block before it is shown. */
+  constructor(finish = plainNumbers) {
+    this.finish = finish;
     this.element = h("div.md");
     this.html = [];
   }
@@ -50,7 +58,7 @@ export class Blocks {
   }
 
   #place(index) {
-    const fresh = blockElement(this.html[index]);
+    const fresh = blockElement(this.html[index], this.finish);
     const old = this.element.children[index];
     if (old) old.replaceWith(fresh);
     else this.element.append(fresh);

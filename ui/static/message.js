@@ -26,18 +26,19 @@ export class Message {
     this.id = view.id;
     this.role = view.role;
     this.editor = null;
-    this.body = view.role === "assistant" ? new Blocks() : null;
+    this.body = view.role === "assistant" ? new Blocks((block) => act.dressPassages(view.parent_id, block)) : null;
     this.thinking = this.body ? new Thinking() : null;
     this.text = this.body ? this.body.element : h("div.typed");
     this.fold = this.body ? null : new Fold(this.text);
     this.waits = this.body ? new Waits() : null;
     this.note = h("div.note", { hidden: true });
+    this.files = this.role === "user" ? h("ul.msg-files", { "aria-label": "Files of this message", hidden: true }) : null;
     this.raw = null;
     this.beside = h("div.beside", { hidden: true, role: "group", "aria-label": "Replies written at once", "data-testid": "parallel" });
     this.foot = h("footer.foot");
     this.element = h(`article.msg.${view.role}`, {
       "data-testid": "message", "data-role": view.role, "data-message-id": view.id, tabIndex: -1,
-    }, h("div.body", {}, this.text), this.note, this.beside, this.foot);
+    }, h("div.body", {}, this.text), this.files, this.note, this.beside, this.foot);
     this.update(view);
   }
 
@@ -73,6 +74,7 @@ export class Message {
     } else {
       if (view.blocks) this.body.set(view.blocks);
       if (view.thoughts) this.thinking.blocks.set(view.thoughts);
+      if (this.files) this.act.drawFiles(this.files, this.view.files ?? []);
     }
     this.#drawText();
     this.#drawNote();

@@ -2,6 +2,7 @@
 
 import { announce } from "./announce.js";
 import { copyText } from "./clipboard.js";
+import { Documents } from "./document.js";
 import { complain, toast } from "./toasts.js";
 
 export class Turns {
@@ -26,10 +27,18 @@ export class Turns {
       stopAll: (ids) => this.stopAll(ids),
       leaveBranch: () => this.leaveBranch(),
       branchGone: () => this.branchGone(),
+      dressPassages: (question, element) => this.documents.dress(question, element),
+      drawFiles: (list, files) => this.documents.drawChips(list, files),
       older: () => this.#say("older"),
       idea: (text) => { this.page.composer.text = text; this.page.composer.focus(); },
       system: () => this.page.showSettings("chat"),
     };
+  }
+
+  /** Files of messages; made when the first message is. */
+  get documents() {
+    this.shownDocuments ??= new Documents(this.page);
+    return this.shownDocuments;
   }
 
   #call(op, fields) {

@@ -1,0 +1,141 @@
+// Files of messages: chips under a question, the passages that numbers in its reply name, and a look at their text.
+
+import { showDialog } from "./dialog.js";
+import { h, icon, iconButton, refill } from "./dom.js";
+import { count } from "./format.js";
+import { complain } from "./toasts.js";
+
+export class Documents {
+  /** `page` has: socket, chat. */
+  constructor(page) {
+    this.page = page;
+    page.chat.column.addEventListener("click", (event) => {
+      const number = event.target.closest("button.cite");
+      if (number) this.openPassage(number.dataset.question, Number(number.dataset.cite)).catch(complain);
+    });
+  }
+
+  /** The passages that a question quotes: [{n, file, name, number}]. */
+  passages(question) {
+    return this.page.chat.items.get(question)?.view.sources ?? [];
+  }
+
+  /** In a part of the reply to `question`, numbers in brackets that name a passage open it; all others are text. */
+  dress(question, element) {
+    const buttons = element.querySelectorAll("button.cite");
+    if (!buttons.length) return;
+    const names = new Map(this.passages(question).map((one) => [one.n, one.name]));
+    for (const button of buttons) {
+      const name = names.get(Number(button.dataset.cite));
+      if (name === undefined) {
+        button.replaceWith(button.textContent);
+        continue;
+      }
+      button.dataset.question = question;
+      button.dataset.testid = "cite";
+      button.title = `Passage ${button.dataset.cite}, from “${name}”`;
+      button.setAttribute("aria-label", button.title);
+    }
+  }
+
+  /** Fill the list under a question with its files. */
+  drawChips(list, files) {
+    list.hidden = !files.length;
+    refill(list, JSON.stringify(files), () => files.map((file) => h("li", {}, h("button", {
+      type: "button", "data-testid": "file", title: `Show what “${file.name}” says`,
+      onclick: () => this.open(file.id).catch(complain),
+    }, icon("file"), h("b", {}, file.name), file.how ? h("span", {}, file.how) : null))));
+  }
+
+  /** Show the text of a file from its beginning. */
+  async open(file) {
+    const found = await this.page.socket.call("document", { file, offset: 0 });
+    return new Viewer(this.page.socket).show(found);
+  }
+
+  /** Show a passage that a question quotes, marked in its surroundings. */
+  async openPassage(question, n) {
+    const numbers = this.passages(question).map((one) => one.n);
+    const find = (number) => this.page.socket.call("cited", { message: question, n: number });
+    return new Viewer(this.page.socket, numbers, find).show(await find(n));
+  }
+}
+
+/** A dialog with a part of a document's text, which grows in both directions. */
+class Viewer {
+  constructor(socket, numbers = [], find = null) {
+    this.socket = socket;
+    this.numbers = numbers;
+    this.find = find;
+    this.head = h("div.doc-head");
+    this.earlier = h("button.older", { type: "button", onclick: () => this.#more(-1) }, "Show earlier text");
+    this.later = h("button.older", { type: "button", onclick: () => this.#more(1) }, "Show later text");
+    this.text = h("div.doc-text", { "data-testid": "document-text" });
+    this.scroller = h("div.doc-scroll", { tabIndex: 0, "data-first": "", role: "region" }, this.earlier, this.text, this.later);
+  }
+
+  show(found) {
+    this.#take(found);
+    const closed = showDialog(found.name, () => [this.head, this.scroller], { wide: true, testid: "document" });
+    this.#goToMark();
+    return closed;
+  }
+
+  #take(found) {
+    const { name, text, offset, passage } = found;
+    this.found = { ...found, end: offset + text.length };
+    this.scroller.setAttribute("aria-label", `Text of ${name}`);
+    this.#draw();
+    const of = this.numbers.length > 1 ? ` of ${this.numbers.length}` : "";
+    const words = passage
+      ? [h("b", {}, `Passage ${passage.n}${of}`), ` · part ${count(passage.number)} of ${count(passage.of)} of the file`]
+      : [found.problem ?? `${count(found.total)} characters`];
+    const at = passage ? this.numbers.indexOf(passage.n) : -1;
+    const step = (name_, label, by) => iconButton(name_, label, () => this.#go(this.numbers[at + by]),
+      { disabled: this.numbers[at + by] === undefined, "data-testid": label === "Next passage" ? "passage-next" : "passage-prev" });
+    this.head.replaceChildren(h("span", { role: "status" }, ...words),
+      ...(passage && this.numbers.length > 1 ? [step("left", "Previous passage", -1), step("right", "Next passage", 1)] : []));
+  }
+
+  #draw() {
+    const { text, offset, end, total, passage } = this.found;
+    this.earlier.hidden = offset <= 0;
+    this.later.hidden = end >= total;
+    if (!passage) return this.text.replaceChildren(text);
+    const cut = (from, to) => text.slice(Math.max(0, from - offset), Math.max(0, to - offset));
+    const mark = h("mark", { "data-testid": "passage" }, cut(passage.start, passage.end));
+    return this.text.replaceChildren(cut(offset, passage.start), mark, cut(passage.end, end));
+  }
+
+  #goToMark() {
+    this.text.querySelector("mark")?.scrollIntoView({ block: "center" });
+  }
+
+  async #go(n) {
+    try {
+      this.#take(await this.find(n));
+      this.#goToMark();
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  /** Bring the text before or after what is here. Where the eye is stays. */
+  async #more(way) {
+    const { file, offset, end, text } = this.found;
+    try {
+      const got = await this.socket.call("document", { file, offset: way < 0 ? Math.max(0, offset - this.#step) : end });
+      const before = this.scroller.scrollHeight - this.scroller.scrollTop;
+      if (way < 0) this.found = { ...this.found, text: got.text.slice(0, offset - got.offset) + text, offset: got.offset };
+      else this.found = { ...this.found, text: text + got.text, end: end + got.text.length };
+      this.#draw();
+      if (way < 0) this.scroller.scrollTop = this.scroller.scrollHeight - before;
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  get #step() {
+    return 20_000;
+  }
+}
