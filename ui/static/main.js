@@ -2,6 +2,7 @@
 
 import { Alerts } from "./alerts.js";
 import { ReadAloud } from "./read_aloud.js";
+import { Awaited } from "./awaited.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
@@ -69,6 +70,7 @@ class Page {
     this.messageKeys = new MessageKeys(this);
     this.#listen();
     this.readAloud = new ReadAloud(this);
+    this.awaited = new Awaited(this);
     this.layout.start();
   }
 
@@ -352,8 +354,14 @@ class Page {
 export function start(fillSettings) {
   if (window.pagedchat?.page) return;
   startTheme();
+  soleLandmark();
   window.pagedchat = {};
   const page = new Page(fillSettings);
   window.pagedchat.page = page;
   page.socket.connect();
+}
+
+/** The widgets' carrier calls itself the main part of the page; that is the chat. */
+function soleLandmark() {
+  for (const carrier of document.querySelectorAll("gradio-app main:not(#pc *)")) carrier.role = "presentation";
 }

@@ -165,6 +165,14 @@ export class Sidebar {
     if (place && place.textContent !== words) place.textContent = words;
   }
 
+  /** A running reply of this chat has to wait for its turn. */
+  showWaiting(id, on) {
+    const live = this.window.get(id)?.querySelector(".live");
+    if (!live || (!on && !live.classList.contains("queued"))) return;
+    live.classList.toggle("queued", on);
+    live.lastChild.textContent = on ? "queued" : "";
+  }
+
   select(id) {
     this.current = id;
     this.draw();

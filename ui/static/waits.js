@@ -9,7 +9,8 @@ export class Waits {
     this.told = null;
   }
 
-  /** What the engine says of the request: {state: "waiting", ahead}, {state: "reading", done, total}, or null. */
+  /** What the engine says of the request: {state: "waiting", ahead}, {state: "pending"}, {state: "reading", done, total},
+   * or null. */
   take(told) {
     this.told = told;
     this.draw();
@@ -24,6 +25,7 @@ export class Waits {
 export function wordsOf(engine, told) {
   if (engine !== "ready") return "Starts when the model is ready";
   if (told?.state === "waiting") return told.ahead ? `Waits for its turn, ${count(told.ahead)} before it` : "Waits for its turn";
+  if (told?.state === "pending") return "Another chat reads the same beginning; this one takes it over";
   if (told?.total) return `Reading the prompt, ${count(told.done)} of ${count(told.total)} tokens`;
   return "Reading the prompt";
 }
