@@ -32,10 +32,6 @@ def _in_blocks(message: View) -> View:
     text = message["content"]
     blocks = [{"text": one} for one in text.split("\n\n") if one.strip()]
     if message["role"] == "assistant":
-        lines = text.split("\n")
-        blocks = [
-            {"text": "\n".join(lines[one.first_line : one.end_line]).strip("\n"), "html": one.html}
-            for one in render_blocks(text)
-        ]
+        blocks = [{"text": text[one.begin : one.end].strip("\n"), "html": one.html} for one in render_blocks(text)]
     shown = ("id", "role", "kind", "status", "created_at", "siblings", "sibling_index", "generation")
     return {**{name: message[name] for name in shown}, "blocks": blocks}

@@ -155,28 +155,40 @@ def test_the_prompt_of_a_fork_is_found_cached(tmp_path: Path, mode: ForkMode) ->
     play(story())
 
 
-def test_two_branches_are_compared_at_any_depth(tmp_path: Path) -> None:
+def test_branches_are_compared_at_any_depth(tmp_path: Path) -> None:
     async def story() -> None:
         async with ChatRoom(tmp_path / "s.db", FakeEngineClient(["r1", "r2", "r3", "other"])) as room:
-            session_id, elsewhere = await room.new(), await room.new()
+            compare, session_id, elsewhere = room.service.comparison.compare, await room.new(), await room.new()
             first = await room.ask(session_id, "q1")
             second = await room.ask(session_id, "q2", first["id"])
             third = await room.ask(session_id, "q3", second["id"])
             other = await room.service.regenerate(first["id"])
             await room.end_of(other["id"])
-            found = await room.service.compare(third["id"], other["id"])
+            found = await compare([third["id"], other["id"]])
             assert found["common"] == 1
-            assert [one["content"] for one in found["a"]] == ["r1", "q2", "r2", "q3", "r3"]
-            assert [one["content"] for one in found["b"]] == ["other"]
-            assert found["a"][0]["siblings"] == [first["id"], other["id"]]
-            same = await room.service.compare(second["id"], third["id"])
-            assert (same["common"], same["a"], len(same["b"])) == (4, [], 2)
+            a, b = ([one["content"] for one in branch["messages"]] for branch in found["branches"])
+            assert (a, b) == (["r1", "q2", "r2", "q3", "r3"], ["other"])
+            assert found["branches"][0]["messages"][0]["siblings"] == [first["id"], other["id"]]
+            alone, followed = (
+                await compare([first["id"], other["id"]]),
+                await compare([first["id"], other["id"]], follow=True),
+            )
+            assert [len(one["messages"]) for one in alone["branches"]] == [1, 1]
+            assert [len(one["messages"]) for one in followed["branches"]] == [5, 1]
             edited = await room.service.edit(first["parent_id"], "Q1")
             await room.end_of(edited["reply"]["id"])
-            assert (await room.service.compare(third["id"], edited["reply"]["id"]))["common"] == 0
+            three = await compare([third["id"], other["id"], edited["reply"]["id"]])
+            assert (three["common"], len(three["branches"])) == (0, 3)
+            assert set(three["branches"][0]["messages"][1]["generation"]) >= {"seed", "params", "model"}
             stranger = await room.ask(elsewhere, "x")
-            with pytest.raises(SessionError, match="two chats"):
-                await room.service.compare(third["id"], stranger["id"])
+            for ids, words in (
+                ([third["id"], stranger["id"]], "several chats"),
+                ([second["id"], third["id"]], "the beginning of another"),
+                ([third["id"]], "2 to 4"),
+                ([third["id"], third["id"]], "different"),
+            ):
+                with pytest.raises(SessionError, match=words):
+                    await compare(ids)
 
     play(story())
 

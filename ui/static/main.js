@@ -22,6 +22,7 @@ import { Socket } from "./socket.js";
 import { startTheme } from "./theme.js";
 import { complain, dropToasts, placeToasts, toast } from "./toasts.js";
 import { fillTop } from "./top.js";
+import { treeOf } from "./tree.js";
 import { Turns } from "./turns.js";
 import { Waiting } from "./waiting.js";
 import { writing } from "./writing.js";
@@ -36,7 +37,7 @@ class Page {
     this.current = id || null;
     this.blank = id === "";
     this.socket = new Socket("/ui/ws", () => ({ session: this.current, blank: this.blank }));
-    this.layout = new Layout({ panel: (open) => this.panel.setOpen(open) });
+    this.layout = new Layout({ panel: (open) => this.panel.setOpen(open), closeTree: () => this.tree.close() });
     this.library = new Library(this);
     this.messageActions = new MessageActions(this);
     this.turns = new Turns(this);
@@ -65,7 +66,9 @@ class Page {
     });
     this.title = fillTop({
       sidebar: () => this.layout.toggleSidebar(), settings: () => this.showSettings(), panel: () => this.layout.togglePanel(),
+      tree: () => this.tree.toggle(),
     });
+    this.tree = treeOf(this);
     this.alerts = new Alerts();
     this.messageKeys = new MessageKeys(this);
     this.#listen();
@@ -338,6 +341,10 @@ class Page {
     return showShortcuts();
   }
 
+  showTree() {
+    return this.tree.show();
+  }
+
   // -- the whole page -----------------------------------------------------------------------------------------------
 
   /** Something about the shown chat has changed: keep title, Stop and the browser's tab in step. */
@@ -346,6 +353,7 @@ class Page {
     Object.assign(this.title, { textContent: title, title });
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
+    this.tree.changed();
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);
     this.showSystem();
   }

@@ -129,8 +129,16 @@ export class MessageActions {
 
   /** The two versions around the one that is shown; more can be chosen there. */
   compareVersions({ siblings, index }) {
-    const [first, second] = index > 1 ? [siblings[index - 2], siblings[index - 1]] : siblings;
-    return showCompare(siblings, first, second, (a, b) => this.#call("compare", { a, b }));
+    const at = Math.max(0, index - 2);
+    return this.compare(siblings.slice(at, at + 2), { choices: siblings });
+  }
+
+  /** Show branches side by side; see `showCompare`. */
+  compare(ids, options = {}) {
+    return showCompare(ids, options, {
+      ask: (some, further) => this.#call("compare", { ids: some, follow: further }),
+      select: (message) => this.#try("select", { message }),
+    });
   }
 
   /** All that is known of a message; `begin`: also whether its last run comes again. */
