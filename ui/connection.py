@@ -16,7 +16,7 @@ import orjson
 from ..engine.errors import PagedChatError
 from ..sessions.outline import node_view
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .views import Blocks, View, aside_view, finished_message, growing_message, list_item, patch, stamp
+from .views import Blocks, View, aside_view, finished_blocks, finished_message, growing_message, list_item, patch, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -334,15 +334,18 @@ class Connection:
         }
 
     def _view(self, message: View) -> View:
-        known = message["id"] in self._blocks
-        self._stamps[message["id"]] = stamp(message)
-        if message["status"] != "streaming":
-            self._blocks.pop(message["id"], None)
+        """A message for the page; of a reply that it has seen growing, only what is new, in patches that go before."""
+        message_id, growing = message["id"], message["status"] == "streaming"
+        sent = self._blocks.pop(message_id, None)
+        self._stamps[message_id] = stamp(message)
+        if sent is None and not growing:
             return finished_message(message)
-        if known:
-            return growing_message(message, None)
-        self._blocks[message["id"]] = self.hub.reply(message).blocks()
-        return growing_message(message, self._blocks[message["id"]])
+        blocks = self.hub.reply(message).blocks() if growing else finished_blocks(message)
+        if growing:
+            self._blocks[message_id] = blocks
+        if sent is not None:
+            self._put_patches(message_id, sent, blocks)
+        return growing_message(message, None if sent else blocks) if growing else message
 
     def _put_message(self, message: View) -> None:
         if self._stamps.get(message["id"]) != stamp(message):
@@ -352,10 +355,13 @@ class Connection:
         reply, sent = self.hub.rendered(message_id), self._blocks.get(message_id)
         if reply is None or sent is None:
             return
-        for part, blocks in reply.blocks().items():
-            change = patch(sent[part], blocks)
+        self._blocks[message_id] = blocks = reply.blocks()
+        self._put_patches(message_id, sent, blocks)
+
+    def _put_patches(self, message_id: str, sent: Blocks, blocks: Blocks) -> None:
+        for part, now in blocks.items():
+            change = patch(sent[part], now)
             if change is not None:
-                sent[part] = blocks
                 self._put({"ev": "patch", "session": self.session_id, "id": message_id, "part": part, **change})
 
 

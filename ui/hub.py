@@ -18,8 +18,8 @@ from .reply_render import RunningReply
 from .views import View, list_item
 
 RATES_EVERY_S = 1.0
-RENDERS_PER_S = 15
-COST_SHARE = 8
+RENDERS_PER_S = 20
+COST_SHARE = 3
 """A reply whose render takes t seconds is rendered every 8 t seconds at most."""
 NUM_HUES = 6
 TEMPORARY_WAITS_S = 30.0
@@ -27,8 +27,6 @@ TEMPORARY_WAITS_S = 30.0
 
 SHELF_EVENTS = ("folders", "presets", "branch", "purged")
 """Events about the shelf of chats that every page gets as they are."""
-CHAT_EVENTS = ("queue", "attachments")
-"""Events that the pages get which show the chat."""
 
 
 class Page(Panel, Protocol):
@@ -148,7 +146,8 @@ class Hub:
             reply = self._replies[message["id"]] = RunningReply()
         self._session_of[message["id"]] = message["session_id"]
         reply.catch_up(message)
-        reply.render()
+        if reply.stale:
+            reply.render()
         return reply
 
     def rendered(self, message_id: str) -> RunningReply | None:
@@ -179,7 +178,7 @@ class Hub:
                 connection.note_session(view)
         elif kind == "draft":
             self._followers(event["draft"]["session_id"] or None, lambda one: one.note_shelf(event))
-        elif kind in CHAT_EVENTS:
+        elif kind == "queue":
             self._followers(event["session_id"], lambda one: one.note_shelf(event))
         elif kind == "attachments":
             news = {"type": "files", "session": event["session_id"]}
@@ -192,7 +191,10 @@ class Hub:
         if message["status"] == "streaming":
             self.reply(message)
         else:
-            for kept in (self._replies, self._session_of, self._rates):
+            reply = self._replies.pop(message["id"], None)
+            if reply is not None and any(one.shows(message["id"]) for one in self._connections):
+                reply.end(message)
+            for kept in (self._session_of, self._rates):
                 kept.pop(message["id"], None)
         self._followers(message["session_id"], lambda one: one.note_message(message))
 
