@@ -185,7 +185,7 @@ def attach(connection: sqlite3.Connection, session_id: str, message_id: str, att
     Raises:
         SessionError: one of them is not there, or belongs to another chat or message.
     """
-    for attachment_id in attachment_ids:
+    for attachment_id in dict.fromkeys(attachment_ids):
         found = _attachment(connection, attachment_id)
         if found.session_id != session_id or found.message_id is not None or found.deleted_at is not None:
             raise SessionError(f'"{found.name}" cannot be sent with this message; attach it again.')

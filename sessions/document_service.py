@@ -65,6 +65,7 @@ class DocumentService:
         Raises:
             SessionError: it is too large, too many files wait, or there is no such chat.
         """
+        await self._core.session(session_id)
         waiting = await self._core.read(self._store.attachments.waiting, session_id)
         if len(waiting) >= MOST_FILES:
             raise SessionError(f"A message can have {MOST_FILES} files; send these first, or remove one.")
