@@ -8,7 +8,7 @@ export class BranchHere {
   /** `left()` is called when the reader goes back. */
   constructor(left) {
     this.id = null;
-    this.bar = h("div.branch-here", { role: "status", "data-testid": "branch-here" }, icon("branch"), h("span"),
+    this.bar = h("div.branch-here", { role: "status", "data-testid": "branch-place" }, icon("branch"), h("span"),
       h("button.link", { type: "button", onclick: () => left() }, "Back"));
   }
 

@@ -45,9 +45,8 @@ function content(role, { message, runs, tokens, loaded }, reproduce) {
 
 function runPart(run, { loaded, reproduce, open, title, words }) {
   const body = [
-    group("Model", modelFacts(run, loaded)), group("Settings", paramFacts(run)), group("Tokens", tokenFacts(run)),
-    group("Time", timeFacts(run)), group("Blocks", blockFacts(run)), run.note ? h("p.facts-note", {}, run.note) : null,
-    again(run, reproduce),
+    group("Model", modelFacts(run, loaded)), again(run, reproduce), run.note ? h("p.facts-note", {}, run.note) : null,
+    group("Settings", paramFacts(run)), group("Tokens", tokenFacts(run)), group("Time", timeFacts(run)), group("Blocks", blockFacts(run)),
   ].filter(Boolean);
   if (!title) return h("div", {}, ...body);
   return h("details.facts-run", { open }, h("summary", {}, `${title}, ${words}`), ...body);

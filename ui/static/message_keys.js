@@ -15,6 +15,7 @@ const LAST = [
   { keys: ["Enter", "m"], shown: "Enter or M", does: "All that can be done with it", menu: true },
   { keys: ["Escape"], shown: "Esc", does: "Back to the composer", leave: true },
 ];
+const TYPED = "textarea, input, select, [contenteditable]";
 const SAME = { d: ["Delete"] };
 const WORDS = {
   copy: "Copy it", edit: "Edit it", regenerate: "Write it again", "go-on": "Write it further", "branch-here": "Branch from here",
@@ -51,7 +52,7 @@ export class MessageKeys {
 
   #key(event) {
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("textarea, input, select, summary, [contenteditable]")) return;
+    if (event.target.closest(event.key === "Escape" ? TYPED : `${TYPED}, summary`)) return;
     const element = event.target.closest(".msg");
     const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const key = MESSAGE_KEYS.find(({ keys }) => keys.includes(pressed));
@@ -63,6 +64,7 @@ export class MessageKeys {
   #act(element, key) {
     const { chat, composer, messageActions, turns } = this.page;
     if (key.leave) {
+      if (chat.running) return false; // Escape stops it
       composer.focus();
       return true;
     }

@@ -61,7 +61,7 @@ export function askRegenerate({ params, own = {}, model, count: first = 1, run }
 function row({ name, label, help, min, max, step }, params, own, inputs) {
   const usual = params[name] ?? OFF[name] ?? null;
   const input = h("input.line", {
-    type: "number", name, inputMode: "decimal", step: step === 1 ? "1" : "any", "aria-describedby": `pc-again-${name}`,
+    type: "number", name, "aria-label": label, inputMode: "decimal", step: step === 1 ? "1" : "any", "aria-describedby": `pc-again-${name}`,
     min: min === undefined ? null : String(min), max: max === undefined ? null : String(max),
     placeholder: usual === null ? "a new one" : String(usual), "data-first": name === "temperature" ? "" : null,
   });
@@ -72,7 +72,7 @@ function row({ name, label, help, min, max, step }, params, own, inputs) {
 
 function modelRow(model) {
   return h("label.again-model", {}, h("span", {}, "Model"),
-    h("select", { disabled: true, "aria-describedby": "pc-again-model" }, h("option", {}, model || "the loaded one")),
+    h("select", { disabled: true, "aria-label": "Model", "aria-describedby": "pc-again-model" }, h("option", {}, model || "the loaded one")),
     h("small", { id: "pc-again-model" }, "Replies are written by the model that is loaded; another one cannot be chosen here yet."));
 }
 
