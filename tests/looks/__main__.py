@@ -51,7 +51,7 @@ def _take(stage: Stage, state: State, folder: Path) -> bool:
     """All pictures of one state; whether it was reached."""
     try:
         with state.on(stage):
-            narrow = stage.page.viewport_size == PHONE
+            narrow = stage.page.viewport_size != WIDE
             for name, scheme, size in VIEWS:
                 if not narrow:
                     stage.page.set_viewport_size(size)  # type: ignore[arg-type]

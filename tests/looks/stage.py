@@ -25,6 +25,8 @@ INFO = {
 }
 WIDE = {"width": 1480, "height": 920}
 PHONE = {"width": 390, "height": 844}
+ZOOMED = {"width": 640, "height": 400}
+"""A window of 1280 × 800 at 200 %."""
 LONG_CHAT = "A chat of 400 messages"
 TITLES = (
     "Regex for ISO dates",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import expect
 
-from looks.stage import PHONE, TITLES, WIDE, Stage
+from looks.stage import PHONE, TITLES, WIDE, ZOOMED, Stage
 from looks.table import state
 
 MANY = """() => {
@@ -50,6 +50,14 @@ def chat_menu(stage: Stage) -> Iterator[None]:
     yield
 
 
+@state("2 chosen", "[data-testid=chosen]")
+def several_chats_chosen(stage: Stage) -> Iterator[None]:
+    for title in TITLES[1:3]:
+        stage.row(stage.chats[title]).locator("a").click(modifiers=["ControlOrMeta"])
+    yield
+    stage.page.evaluate("pagedchat.page.sidebar.selection.clear()")
+
+
 @state("Nothing is archived.", ".list")
 def empty_archive(stage: Stage) -> Iterator[None]:
     stage.test_id("show-archive").click()
@@ -67,12 +75,18 @@ def trash(stage: Stage) -> Iterator[None]:
     stage.test_id("show-trash").click()
 
 
-@state("Words that only one of them has are marked.", ".compare")
+@state("3 differences", "[data-testid=compare-said]")
 def compare(stage: Stage) -> Iterator[None]:
     stage.asked("Names for a small boat?", "Osier, Pintail and Wren.")
     stage.reply("Dabchick, Osier and Lark.")
     stage.regenerate(stage.messages("assistant"), "2/2")
     stage.message_menu(stage.messages("assistant"), "compare-versions")
+    yield
+
+
+@state("Write a message", "[data-testid=shortcuts]")
+def shortcuts(stage: Stage) -> Iterator[None]:
+    stage.page.keyboard.press("Control+/")
     yield
 
 
@@ -89,6 +103,14 @@ def no_presets(stage: Stage) -> Iterator[None]:
     stage.test_id("more-menu").click()
     stage.test_id("menu").get_by_test_id("presets").click()
     yield
+
+
+@state("contiguous", "[data-testid=message]")
+def zoom_of_200_percent(stage: Stage) -> Iterator[None]:
+    stage.asked("Is it contiguous?", "Yes, contiguous inside of a block.")
+    stage.page.set_viewport_size(ZOOMED)  # type: ignore[arg-type]
+    yield
+    stage.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
 
 
 @state("New chat", "#pc-side")

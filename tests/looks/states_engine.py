@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from playwright.sync_api import expect
 
@@ -46,9 +47,16 @@ def asked_while_loading(stage: Stage) -> Iterator[None]:
     stage.wait_done()
 
 
-@state("Reading the prompt", ".waits")
-def first_token_awaited(stage: Stage) -> Iterator[None]:
-    yield from _held(stage, "Summarize the 40 pages below.")
+@state("Reading the prompt, 4,096 of 12,310 tokens", ".waits")
+def prompt_being_read(stage: Stage) -> Iterator[None]:
+    told = {"state": "running", "num_computed": 4096, "num_tokens": 12310}
+    yield from _held(stage, "Summarize the 40 pages below.", told)
+
+
+@state("Waits for its turn, 2 before it", ".waits")
+def waiting_for_its_turn(stage: Stage) -> Iterator[None]:
+    others = [{"state": "waiting"}, {"state": "waiting"}]
+    yield from _held(stage, "Who is first?", {"state": "waiting"}, others)
 
 
 @state("Stop", "[data-testid=stop]")
@@ -134,16 +142,22 @@ def offline(stage: Stage) -> Iterator[None]:
     expect(stage.page.locator(BANNER)).to_be_hidden()
 
 
-def _held(stage: Stage, text: str) -> Iterator[None]:
-    """A question whose reply has no token yet."""
+def _held(stage: Stage, text: str, told: dict[str, Any], others: Sequence[dict[str, Any]] = ()) -> Iterator[None]:
+    """A question whose reply has no token yet; ``told`` is what the engine says of it, ``others`` are before it."""
 
     async def shut() -> None:
         stage.client.gate = asyncio.Event()
 
+    async def requests() -> list[dict[str, Any]]:
+        return [*others, {"labels": {"session": stage.session_id, "message": reply}, **told}]
+
     stage.new_chat()
     stage.server.do(shut())
     stage.send(text)
+    reply = stage.messages("assistant").get_attribute("data-message-id")
+    stage.client.list_requests = requests
     yield
+    del stage.client.list_requests
     stage.server.call(stage.client.gate.set)
     stage.wait_done()
 

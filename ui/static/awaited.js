@@ -24,21 +24,26 @@ export class Awaited {
     return [...this.page.sidebar.sessions.values()].some((one) => one.running) || this.page.chat.running;
   }
 
+  /** Replies in view that have no text yet. */
+  get #shown() {
+    return [...this.page.chat.items.values()].filter((message) => message.waits?.element.isConnected);
+  }
+
   async #look() {
     const { page } = this;
     try {
       if (document.hidden || !page.banner.ready || !this.#running) return;
       const told = await page.socket.call("waits");
       this.#show(told);
-      if (Object.keys(told).length) setTimeout(() => this.ask(0), EVERY_MS);
+      if (Object.keys(told).length || this.#shown.length) setTimeout(() => this.ask(0), EVERY_MS);
     } catch { /* a lost connection is said elsewhere */ } finally {
       this.timer = null;
     }
   }
 
   #show(told) {
-    const { chat, sidebar } = this.page;
-    for (const [id, message] of chat.items) if (message.growing) message.waits?.take(told[id] ?? null);
+    const { sidebar } = this.page;
+    for (const message of this.#shown) message.waits.take(told[message.id] ?? null);
     const waiting = new Set(Object.values(told).filter(({ state }) => state !== "reading").map(({ session }) => session));
     for (const { session } of Object.values(this.told)) if (!waiting.has(session)) sidebar.showWaiting(session, false);
     for (const session of waiting) sidebar.showWaiting(session, true);

@@ -1,7 +1,7 @@
 // Several chats of the list at once: which are chosen, and what can be done with all of them.
 
 import { h, iconButton } from "./dom.js";
-import { plural } from "./format.js";
+import { count } from "./format.js";
 import { openMenu } from "./menu.js";
 
 export class Selection {
@@ -79,6 +79,6 @@ export class Selection {
 
   #draw() {
     this.element.hidden = !this.ids.size;
-    this.words.textContent = this.ids.size ? `${plural(this.ids.size, "chat")} chosen` : "";
+    this.words.textContent = this.ids.size ? `${count(this.ids.size)} chosen` : "";
   }
 }

@@ -5,6 +5,7 @@ import { byId, h, icon, iconButton, throttled } from "./dom.js";
 import { letDrag } from "./dragging.js";
 import { count } from "./format.js";
 import { HEADING, ROW, heading, headingRow, line } from "./list_rows.js";
+import { keyName } from "./keys.js";
 import { openMenu } from "./menu.js";
 import { Search } from "./search.js";
 import { Selection } from "./selection.js";
@@ -74,7 +75,7 @@ export class Sidebar {
     const more = iconButton("more", "More", () => openMenu(more, this.#more(), { label: "More" }), { "data-testid": "more-menu" });
     const begin = h("div.begin", {},
       h("button.new", { type: "button", "data-testid": "new-session", onclick: () => act.create() },
-        icon("plus"), h("span", {}, "New chat"), h("kbd", {}, "Ctrl K")),
+        icon("plus"), h("span", {}, "New chat"), h("kbd", {}, keyName("mod+k"))),
       iconButton("ghost", "New temporary chat", () => act.temporary(), { "data-testid": "new-temporary" }));
     byId("pc-side").append(
       h("div.brand", {}, logo(), h("b", {}, "pagedchat"), iconButton("sidebar", "Hide chats", act.closeDrawer)),
@@ -168,8 +169,8 @@ export class Sidebar {
   /** A running reply of this chat has to wait for its turn. */
   showWaiting(id, on) {
     const live = this.window.get(id)?.querySelector(".live");
-    if (!live || (!on && !live.classList.contains("queued"))) return;
-    live.classList.toggle("queued", on);
+    if (!live || (!on && !live.classList.contains("in-line"))) return;
+    live.classList.toggle("in-line", on);
     live.lastChild.textContent = on ? "queued" : "";
   }
 
