@@ -22,7 +22,7 @@ _TOPICS = (
 _ASKS = ("How does {} work?", "Show me {} in ten lines of Python.", "And what does {} cost?", "Why not leave {} out?")
 _ANSWER = (
     "In short, **{0}** is less work than it seems. Sixteen tokens are read in one run, and {1} follows from that.",
-    "Let us look at {0} step by step:\n\n1. The position picks a row.\n2. The row names a block.\n\nThat is all of {1}.",
+    "Let us look at {0} step by step:\n\n1. The position picks a row.\n2. The row names a block.\n\nSo much for {1}.",
     "There are two views of {0}. One is about memory; the other, which {1} shows, is about time.",
 )
 

@@ -55,15 +55,23 @@ class Comparison {
     const rest = this.choices.filter((id) => !this.ids.includes(id));
     const parts = [
       h("span.choice", { role: "group", "aria-label": "Text" },
-        pressed("Formatted", !this.plain, () => form(false)), pressed("As written", this.plain, () => form(true), "compare-plain")),
+        pressed("Formatted", !this.plain, () => form(false), "compare-formatted"), pressed("As written", this.plain, () => form(true), "compare-plain")),
       this.versions && h("span.choice", {}, pressed("With what follows", this.follow,
         () => { this.follow = !this.follow; this.load(); }, "compare-follow")),
       rest.length && this.ids.length < MOST ? h("button.quiet", { type: "button", "data-testid": "compare-add",
-        onclick: () => { this.ids.push(rest[0]); this.load(); } }, icon("plus"), "Add a version") : null,
+        onclick: () => this.#add(rest[0]) }, icon("plus"), "Add a version") : null,
       this.said,
       h("span.steps", {}, iconButton("up", "Previous difference (P)", () => this.step(-1), { "data-testid": "compare-prev" }),
         iconButton("down", "Next difference (N)", () => this.step(1), { "data-testid": "compare-next", "data-first": "" }))];
+    const focused = this.head.contains(document.activeElement) || this.table.contains(document.activeElement);
+    const { testid } = document.activeElement.dataset;
     this.head.replaceChildren(...parts.filter(Boolean));
+    if (focused) (this.head.querySelector(`[data-testid="${testid}"]`) ?? this.head.querySelector("[data-first]")).focus();
+  }
+
+  #add(id) {
+    this.ids = this.choices.filter((one) => one === id || this.ids.includes(one));
+    this.load();
   }
 
   #versionChoice(at) {

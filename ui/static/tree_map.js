@@ -12,16 +12,23 @@ export class TreeMap {
   constructor(act) {
     this.act = act;
     this.canvas = h("canvas");
+    this.bars = h("canvas"); // what changes only with the tree
     this.element = h("div.tree-map", { "aria-hidden": "true", "data-testid": "tree-map", title: "Click to go there" }, this.canvas);
     this.order = [];
     this.draw = framed(() => this.#draw());
-    addEventListener("pagedchat:theme", () => { this.colours = null; this.draw(); });
-    new ResizeObserver(this.draw).observe(this.element);
+    addEventListener("pagedchat:theme", () => { this.colours = null; this.redraw(); });
+    new ResizeObserver(() => this.redraw()).observe(this.element);
     this.element.addEventListener("pointerdown", (event) => this.#grab(event));
   }
 
   set(order) {
     this.order = order;
+    this.redraw();
+  }
+
+  /** Draw the bars anew, too. */
+  redraw() {
+    this.stale = true;
     this.draw();
   }
 
@@ -56,20 +63,23 @@ export class TreeMap {
   }
 
   #draw() {
-    const { canvas, element, order } = this;
+    const { canvas, bars, element } = this;
     const [width, height, scale] = [element.clientWidth, element.clientHeight, devicePixelRatio || 1];
     if (!width || !height) return;
-    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-      Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
-    }
-    const pen = canvas.getContext("2d");
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    this.colours ??= colours(element);
+    if (this.stale) this.#drawBars(width, height, scale);
+    const pen = sized(canvas, width, height, scale);
+    pen.drawImage(bars, 0, 0, width, height);
+    this.#frame(pen, this.#pitch, width, height);
+  }
+
+  #drawBars(width, height, scale) {
+    const pen = sized(this.bars, width, height, scale);
+    this.stale = false;
+    this.colours ??= colours(this.element);
     const pitch = this.#pitch;
     const tall = Math.max(1, pitch >= 3 ? pitch - 1.5 : pitch);
     let [band, path] = [-1, null];
-    for (const node of order) {
+    for (const node of this.order) {
       const now = Math.floor(node.at * pitch);
       if (now === band && path === node.onPath) continue;
       [band, path] = [now, node.onPath];
@@ -77,7 +87,6 @@ export class TreeMap {
     }
     pen.fillStyle = this.colours.found;
     for (const place of this.act.matches()) pen.fillRect(width - 9, EDGE + place * pitch - 0.5, 9, Math.max(2, tall));
-    this.#frame(pen, pitch, width, height);
   }
 
   #bar(pen, node, y, tall, width) {
@@ -103,6 +112,14 @@ export class TreeMap {
     pen.stroke();
     Object.assign(this.element.dataset, { from, to });
   }
+}
+
+/** The empty canvas at this size, in CSS pixels. */
+function sized(canvas, width, height, scale) {
+  Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  return pen;
 }
 
 function colours(element) {
