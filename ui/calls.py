@@ -7,7 +7,16 @@ import logging
 from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
-from . import file_calls, library_calls, message_calls, queue_calls, settings_calls, tree_calls, waits_calls
+from . import (
+    file_calls,
+    library_calls,
+    message_calls,
+    queue_calls,
+    settings_calls,
+    token_calls,
+    tree_calls,
+    waits_calls,
+)
 from .call_registry import CALLS, call, check, or_shown_as_it_is, pass_on
 from .connection import Connection, alerts_view, status_view
 from .views import View
@@ -20,6 +29,7 @@ __all__ = [
     "message_calls",
     "queue_calls",
     "settings_calls",
+    "token_calls",
     "tree_calls",
     "waits_calls",
 ]

@@ -8,6 +8,7 @@ import { plural } from "./format.js";
 import { Message } from "./message.js";
 import { MessageFocus } from "./message_focus.js";
 import { Parallel } from "./parallel.js";
+import { dress, markUnsent } from "./summaries.js";
 
 const NEAR_END = 60;
 const IDEAS = [
@@ -70,6 +71,7 @@ export class Chat {
     const wanted = [...(earlier ? [this.older] : [this.system]), ...elements, ...(ids.length ? [] : [this.empty]), ...this.#tail];
     place(this.column, wanted);
     this.#markCut();
+    markUnsent(ids, this.items);
     this.#setAside();
     ids.forEach((id, index) => this.items.get(id).setLast(index === ids.length - 1));
     for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
@@ -94,6 +96,7 @@ export class Chat {
 
   put(view) {
     this.#take(view);
+    if (view.kind === "summary") markUnsent(this.ids, this.items);
     this.#drawBeside();
   }
 
@@ -103,6 +106,7 @@ export class Chat {
       known.update(view);
       if (view.generation) this.#markCut();
     } else this.items.set(view.id, new Message(view, this.act));
+    dress(this.items.get(view.id));
     if (view.role === "assistant") this.parallel.take({ ...view, tokens: view.generation?.completion_tokens });
   }
 

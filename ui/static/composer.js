@@ -32,7 +32,7 @@ export class Composer {
     this.stop = h("button.primary.stop", { type: "button", "data-testid": "stop", onclick: () => act.stop() },
       h("i.square"), "Stop");
     this.context = new ContextBar({ ask: (text, files) => act.probe(text, files), state: () => this.#state(),
-      told: (found) => this.files.told(found?.files) });
+      told: (found) => this.files.told(found?.files), offer: (found) => act.offer(found) });
     this.files = new FileChips({
       call: act.call, session: () => this.session, begin: () => act.begin(), changed: () => this.#filesChanged(),
       insert: (text) => this.insert(text),

@@ -17,7 +17,7 @@ const REASONS = {
 
 export class ContextBar {
   /** `act` has: ask(text, files) -> promise of a probe, state() -> {session, text, files, running, ready, empty},
-   * told(found). */
+   * told(found), offer(found) -> what else to say of it, or null. */
   constructor(act) {
     this.act = act;
     this.parts = { cached: h("i.cached"), compute: h("i.compute"), reply: h("i.reply") };
@@ -59,7 +59,8 @@ export class ContextBar {
     this.#drawBar(found, running);
     this.typed.textContent = found && text.trim() && found.typed_tokens ? `${plural(found.typed_tokens, "token")} typed` : "";
     if (!found || !asking) return this.words.replaceChildren(h("span.hint", {}, this.#hint(running, text, found)));
-    this.words.replaceChildren(h("span.cost", {}, ...this.#cost(found)));
+    const offer = this.act.offer(found);
+    this.words.replaceChildren(h("span.cost", {}, ...this.#cost(found)), ...(offer ? [offer] : []));
   }
 
   #hint(running, text, found) {

@@ -49,6 +49,7 @@ export class Library {
       { label: pinned ? "Unpin" : "Pin", icon: "pin", testid: "pin", run: () => this.#change("pin", session, { on: !pinned }) },
       { label: "Move to folder", icon: "folder", testid: "move", more: () => this.#folderChoices(session) },
       { label: archived ? "Take out of the archive" : "Archive", icon: "archive", testid: "archive", run: () => this.#archive(session) },
+      { label: "Go on from a summary", icon: "compact", testid: "compact-chat", run: () => this.#compact(session) },
       { label: "Copy the whole chat", icon: "fork", testid: "fork-whole", run: () => this.#forkWhole(session) },
       { label: "Export", icon: "export", testid: "export", more: () => this.exportChoices(session) },
       { label: "Delete", icon: "trash", testid: "delete", danger: true, separate: true, run: () => this.#remove(session) },
@@ -101,6 +102,11 @@ export class Library {
     this.page.removing = session.id;
     if ((await this.#try("delete", { session: session.id })) === undefined) return;
     toast(`Deleted “${session.title}”.`, { action: "Undo", run: () => this.restore("chat", session) });
+  }
+
+  async #compact(session) {
+    await this.page.open(session.id);
+    if (this.page.current === session.id) await this.page.compact();
   }
 
   async #forkWhole(session) {

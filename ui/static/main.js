@@ -5,6 +5,7 @@ import { ReadAloud } from "./read_aloud.js";
 import { Awaited } from "./awaited.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
+import { compact } from "./compaction.js";
 import { Composer } from "./composer.js";
 import { confirmed } from "./dialog.js";
 import { rate } from "./format.js";
@@ -40,6 +41,7 @@ class Page {
     this.layout = new Layout({ panel: (open) => this.panel.setOpen(open), closeTree: () => this.tree.close() });
     this.library = new Library(this);
     this.messageActions = new MessageActions(this);
+    this.compact = () => compact(this);
     this.turns = new Turns(this);
     this.sidebar = new Sidebar({
       open: (session, message) => this.open(session, { message }), create: () => this.create(),

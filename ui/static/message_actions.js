@@ -6,6 +6,7 @@ import { showDetails } from "./details_dialog.js";
 import { plural } from "./format.js";
 import { askRegenerate } from "./regenerate_dialog.js";
 import { complain, toast } from "./toasts.js";
+import { showTokens } from "./token_view.js";
 
 const WRITTEN = "This reply is still being written: stop it first, or wait for its end";
 const COUNTS = [2, 3, 4, 8];
@@ -25,6 +26,8 @@ export const ENTRIES = [
     run: ({ turns }, message) => turns.resume(message.id) },
   { name: "branch-here", label: "Branch from here", icon: "branch", key: "b", bar: true, waits: true, here: true, when: ({ role }) => role !== "user",
     run: ({ turns }, message) => turns.branchFrom(message) },
+  { name: "branch-token", label: "Branch at a token…", icon: "token", waits: true, when: ({ made, role }) => made && role === "assistant",
+    run: (page, message) => void showTokens(page, message) },
   { name: "stop-reply", label: "Stop this reply", icon: "stop", key: "s", when: (message) => message.growing, run: ({ turns }, { id }) => turns.stopAll([id]) },
   { name: "regenerate-several", label: "Several replies at once", icon: "again", waits: true, when: isTurn,
     more: ({ messageActions }, message) => COUNTS.map((count) => ({

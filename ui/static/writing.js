@@ -1,6 +1,7 @@
 // What the composer may ask of the page, and the commands it knows.
 
 import { COMMANDS } from "./commands.js";
+import { compactOffer } from "./compaction.js";
 
 /** The `act` of a `Composer`. `page` has: socket, turns, session, current, chat, banner, waiting, ensureChat(). */
 export function writing(page) {
@@ -13,6 +14,7 @@ export function writing(page) {
     saveDraft: (session, text, version) => page.socket.call("draft", { session, text, version }),
     call: (op, fields) => page.socket.call(op, fields),
     begin: () => page.ensureChat(),
+    offer: (found) => compactOffer(page, found),
     limits: () => ({ ready: page.banner.ready, empty: !page.chat.ids.length }),
     commands: COMMANDS,
     run: (command, rest) => command.run(page, rest),
