@@ -15,8 +15,20 @@ import orjson
 
 from ..engine.errors import PagedChatError
 from ..sessions.outline import node_view
+from .engine_views import alerts_view, status_view
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .views import Blocks, View, aside_view, finished_blocks, finished_message, growing_message, list_item, patch, stamp
+from .views import (
+    Blocks,
+    View,
+    aside_view,
+    finished_blocks,
+    finished_message,
+    growing_message,
+    list_item,
+    patch,
+    render_ahead,
+    stamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -172,11 +184,18 @@ class Connection:
 
     async def _opened_at(self, session_id: str, message_id: str | None) -> View:
         begin = partial(first_shown, message_id=message_id)
-        opened = await self.hub.service.open(session_id, begin)
+        opened = await self._read(session_id, begin)
         if message_id is None or any(one["id"] == message_id for one in opened["messages"]):
             return opened
         await self.hub.service.select(message_id, session_id)
-        return await self.hub.service.open(session_id, begin)
+        return await self._read(session_id, begin)
+
+    async def _read(self, session_id: str, begin: Callable[[list[str]], int]) -> View:
+        """The shown part of a branch, rendered; other pages go on meanwhile."""
+        opened = await self.hub.service.open(session_id, begin)
+        if await render_ahead(opened["messages"]):
+            opened = await self.hub.service.open(session_id, begin)
+        return opened
 
     def leave_session(self) -> None:
         """Show no chat."""
@@ -185,7 +204,7 @@ class Connection:
     async def widen(self) -> None:
         """Show more of the branch."""
         async with self._lock:
-            self._first = max(0, self._first - 2 * WINDOW)
+            self._first = max(0, self._first - WINDOW)
             self.note_path()
 
     def follow_kv(self, on: bool) -> None:
@@ -257,7 +276,7 @@ class Connection:
                 return
             self._path = False
             try:
-                opened = await self.hub.service.open(self.session_id, self._still_shown)
+                opened = await self._read(self.session_id, self._still_shown)
                 self._put({"ev": "path", **self._path_of(opened)})
             except PagedChatError as error:
                 self._put({"ev": "gone", "session": self.session_id, "error": str(error)})
@@ -369,15 +388,3 @@ def first_shown(ids: list[str], message_id: str | None = None) -> int:
     """Where the shown part of a branch begins: its last messages, and further up if one that is wanted lies there."""
     usual = max(0, len(ids) - WINDOW)
     return max(0, ids.index(message_id) - WINDOW // 4) if message_id in ids[:usual] else usual
-
-
-def status_view(hub: Hub) -> View:
-    """The engine's status for the page; ``configuration`` tells of a problem and a way back (see ``ui_router``)."""
-    status = hub.client.status
-    view = {"state": status.state, "progress": status.progress, "message": status.message, "info": status.info}
-    return {**view, "configuration": hub.recovery.view()} if hub.recovery else view
-
-
-def alerts_view(hub: Hub) -> View | None:
-    """What is watched and what warns, for the page; None where nothing is watched."""
-    return hub.alerts.view() if hub.alerts else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import OrderedDict
 from typing import Any
 
@@ -23,7 +25,8 @@ def list_item(session: View) -> View:
     return item
 
 
-MOST_REMEMBERED = 1_024
+MOST_REMEMBERED = 2_048
+LONGEST_AT_ONCE_S = 0.01
 _remembered: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
 
@@ -34,6 +37,23 @@ def blocks_of(text: str) -> tuple[str, ...]:
         known = tuple(block.html for block in render_blocks(text))
     remember_blocks(text, known)
     return known
+
+
+async def render_ahead(messages: list[View]) -> bool:
+    """Render the replies among some messages that nobody has rendered yet, with room for others in between.
+
+    Returns:
+        Whether there was room for others, so that the messages may have changed meanwhile.
+    """
+    began, waited = time.perf_counter(), False
+    for message in messages:
+        if message["role"] != "assistant" or message["status"] == "streaming":
+            continue
+        finished_blocks(message)
+        if time.perf_counter() - began > LONGEST_AT_ONCE_S:
+            await asyncio.sleep(0)
+            began, waited = time.perf_counter(), True
+    return waited
 
 
 def remember_blocks(text: str, blocks: tuple[str, ...]) -> None:

@@ -1,6 +1,7 @@
 // The rendered blocks of one reply. Only blocks that changed touch the DOM.
 
 import { h, iconButton } from "./dom.js";
+import { grow, growCode } from "./grow.js";
 
 /** Sanitized HTML of one block as an element, with a bar on every piece of code. */
 function blockElement(html, finish) {
@@ -36,14 +37,16 @@ export class Blocks {
     this.finish = finish;
     this.element = h("div.md");
     this.html = [];
+    this.mark = h("span.caret", { "aria-hidden": "true" });
   }
 
-  /** Show these blocks; those that are equal stay untouched. */
-  set(html) {
+  /** Show these blocks; those that are equal stay untouched, and so do the first `from`. */
+  set(html, from = 0, keep = 0) {
     const old = this.html;
     this.html = html;
-    for (let index = 0; index < html.length; index++) {
-      if (html[index] !== old[index]) this.#place(index);
+    this.mark.remove();
+    for (let index = from; index < html.length; index++) {
+      if (html[index] !== old[index]) this.#place(index, old[index], index === from ? keep : 0);
     }
     while (this.element.childElementCount > html.length) this.element.lastElementChild.remove();
   }
@@ -53,25 +56,27 @@ export class Blocks {
     const next = this.html.slice(0, at);
     html.forEach((text, index) => next.push(index ? text : (this.html[at] ?? "").slice(0, keep) + text));
     if (next.length !== total) return false;
-    this.set(next);
+    this.set(next, at, keep);
     return true;
   }
 
-  #place(index) {
-    const fresh = blockElement(this.html[index], this.finish);
-    const old = this.element.children[index];
-    if (old) old.replaceWith(fresh);
+  #place(index, before, keep) {
+    const html = this.html[index];
+    const old = before === undefined ? null : this.element.children[index]; // else what stands there is no block
+    if (old && growCode(old, before, html, keep)) return;
+    const fresh = blockElement(html, this.finish);
+    if (old) grow(old, fresh);
     else this.element.append(fresh);
   }
 
   /** Put the caret behind the last character, or take it away. */
   caret(on) {
-    this.element.querySelector(".caret")?.remove();
+    this.mark.remove();
     if (!on) return;
     let end = this.element.lastElementChild;
     while (end?.lastElementChild && !end.matches("pre, code, math") && !trailingText(end)) end = end.lastElementChild;
     if (!end || end.matches("hr, math")) end = this.element;
-    (end.matches("pre") ? end.querySelector("code") ?? end : end).append(h("span.caret", { "aria-hidden": "true" }));
+    (end.matches("pre") ? end.querySelector("code") ?? end : end).append(this.mark);
   }
 }
 

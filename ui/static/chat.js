@@ -11,6 +11,7 @@ import { Parallel } from "./parallel.js";
 import { dress, markUnsent } from "./summaries.js";
 
 const NEAR_END = 60;
+const ABOVE = "1200px 0px 0px 0px"; // how far above the view earlier messages are asked for
 const IDEAS = [
   "Explain paged attention to a librarian in three sentences.",
   "Write a Python function that merges overlapping intervals.",
@@ -31,6 +32,7 @@ export class Chat {
     this.atEnd = true;
     this.top = 0;
     this.older = h("button.older", { type: "button", onclick: () => act.older() }, "Show earlier messages");
+    this.earlier = this.asked = 0;
     this.system = h("button.system", { type: "button", onclick: () => act.system() });
     this.cut = h("div.cut", { role: "note", "data-testid": "context-cut" });
     this.empty = this.#emptyState();
@@ -45,6 +47,8 @@ export class Chat {
     this.column.addEventListener("click", (event) => this.#copyCode(event));
     const resized = new ResizeObserver(() => this.#resized());
     for (const element of [this.log, this.column]) resized.observe(element);
+    this.above = new IntersectionObserver((seen) => { this.nearOlder = seen.at(-1).isIntersecting; this.#askOlder(); },
+      { root: this.log, rootMargin: ABOVE });
   }
 
   /** What stands below the last message; null for nothing. */
@@ -74,7 +78,8 @@ export class Chat {
     markUnsent(ids, this.items);
     this.#setAside();
     ids.forEach((id, index) => this.items.get(id).setLast(index === ids.length - 1));
-    for (const id of [...this.items.keys()]) if (!ids.includes(id)) this.items.delete(id);
+    const shown = new Set(ids);
+    for (const id of [...this.items.keys()]) if (!shown.has(id)) this.items.delete(id);
     this.#takeAsides(asides);
     this.focus.mark();
     if (fresh) this.atEnd = true;
@@ -83,6 +88,22 @@ export class Chat {
       else this.#restore(anchor);
     }
     this.focus.restore(focused);
+    this.#lookAbove(earlier);
+  }
+
+  /** Earlier messages come by themselves when the reader comes near their place. */
+  #lookAbove(earlier) {
+    this.earlier = earlier;
+    this.asked = -1;
+    this.nearOlder = false;
+    this.above.unobserve(this.older);
+    if (earlier) this.above.observe(this.older);
+  }
+
+  #askOlder() {
+    if (!this.nearOlder || this.atEnd || this.asked === this.earlier) return;
+    this.asked = this.earlier;
+    this.act.older();
   }
 
   /** Another chat is shown from now on. */
@@ -242,6 +263,7 @@ export class Chat {
     else if (scrollTop < this.top - 1) this.atEnd = false;
     this.top = scrollTop;
     this.jump.hidden = this.atEnd;
+    this.#askOlder();
     this.#letGo();
   }
 
