@@ -27,7 +27,7 @@ export class Message {
     this.role = view.role;
     this.editor = null;
     this.body = view.role === "assistant" ? new Blocks((block) => act.dressPassages(view.parent_id, block)) : null;
-    this.thinking = this.body ? new Thinking() : null;
+    this.thinking = this.body ? new Thinking(view.id) : null;
     this.text = this.body ? this.body.element : h("div.typed");
     this.fold = this.body ? null : new Fold(this.text);
     this.waits = this.body ? new Waits() : null;
