@@ -11,12 +11,14 @@ from typing import Any
 import orjson
 
 from ..ids import new_id
+from ..summaries import SUMMARY
 from .contents import calls_text, joined, model_run, text_of, thoughts_of
 from .mend import ROLES
 from .report import Mends
 from .tree import ChatTree, Node
 from .values import as_dict, as_id, as_list, as_name, as_text, as_time
 
+_SUMMARY = "Summary of what was said so far:"
 _SHAREGPT_ROLES = {"user": "human", "assistant": "gpt", "system": "system", "tool": "tool"}
 
 
@@ -42,12 +44,17 @@ def _conversations(trees: Iterable[ChatTree], branches: bool) -> Iterable[tuple[
         by_id = tree.by_id()
         ends = [one.id for one in tree.leaves()] if branches else [tree.head_id]
         for place, end in enumerate(ends, 1):
-            turns = [(one.role, one.content) for one in tree.branch(end, by_id) if one.content]
+            turns = [(one.role, _told(one)) for one in tree.branch(end, by_id) if one.content]
             if not turns:
                 continue
             if tree.system_prompt:
                 turns.insert(0, ("system", tree.system_prompt))
             yield (f"{tree.id}_{place}" if len(ends) > 1 else tree.id), turns
+
+
+def _told(node: Node) -> str:
+    """Its text; a summary, which these formats do not know, says what it is."""
+    return f"{_SUMMARY}\n\n{node.content}" if node.kind == SUMMARY else node.content
 
 
 def is_openai(entry: dict[str, Any]) -> bool:

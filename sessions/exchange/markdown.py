@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..summaries import SUMMARY
 from ..titles import UNTITLED
 from .tree import ChatTree, Node
 
@@ -62,7 +63,7 @@ def _after(above: Node | None) -> str:
 
 def _message(node: Node) -> str:
     model = next((run.model for run in reversed(node.runs) if run.model), None)
-    name = _NAMES.get(node.role, node.role)
+    name = "Summary" if node.kind == SUMMARY else _NAMES.get(node.role, node.role)
     parts = [f"## {name}{f' ({_line(model)})' if model else ''}\n\n*{_moment(node.created_at)}{_state(node)}*"]
     if node.reasoning:
         parts.append("> **Thoughts**\n>\n" + "\n".join(f"> {line}" for line in node.reasoning.split("\n")))

@@ -221,6 +221,14 @@ def test_forks_trash_search_and_a_new_system_prompt_cope_with_summaries(tmp_path
             await room.service.update_settings(session, system_prompt="Be short.")
             await room.ask(session, "q5", third["id"])
             assert (engine.requests[-1].messages or [])[1]["token_ids"] is None, "its ids may hold the old one"
+            for name, words in (
+                ("markdown", "## Summary"),
+                ("openai", "Summary of what"),
+                ("sharegpt", "Summary of what"),
+            ):
+                assert words in (await room.service.library.export([session], name))[2].decode()
+            _, _, ours = await room.service.library.export([session], "pagedchat")
+            assert ours.count(b'"summary"') == 1
             gone = await room.service.delete_branch(summary["id"])
             assert (await room.shown(session))[-1]["id"] == replies[0]["id"]
             await room.service.restore_branch(gone["undo"])
@@ -255,7 +263,7 @@ def test_a_branch_that_does_not_fit_leaves_its_oldest_turns_out_but_never_the_ea
 def test_what_a_question_costs_does_not_grow_with_what_is_above_the_summary(tmp_path: Path) -> None:
     async def story() -> None:
         async with ChatRoom(tmp_path / "s.db", replying(info={"max_model_len": 1 << 20})) as room:
-            session, replies = await chat_of(room, *(f"q{number}" for number in range(30)))
+            session, _ = await chat_of(room, *(f"q{number}" for number in range(30)))
             summary = await compact(room, session)
             last = await room.ask(session, "q2", summary["id"])
             path = await room.service.prompt_path(last["id"])
