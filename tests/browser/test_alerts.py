@@ -53,9 +53,9 @@ def test_what_is_critical_comes_first_and_has_a_word_and_a_shape_of_its_own(
 def test_the_settings_tell_which_rules_have_no_baseline(chat: PageDriver, server: PageServer) -> None:
     server.sample_alerts(1, kv_cache_usage_perc=0.25)
     chat.page.get_by_role("button", name="Settings", exact=True).click()
+    chat.page.locator("[data-section=alerts]").click()
     details = chat.page.locator(".set-alerts")
-    details.locator("summary").click()
-    expect(details.locator("summary")).to_have_text("Alerts: nothing to tell, 3 rules without a baseline.")
+    expect(details.get_by_role("heading")).to_have_text("Alerts: nothing to tell, 3 rules without a baseline.")
     expect(details.locator("li")).to_have_count(7)
     expect(details.locator("[data-alert=TTFTRegression]")).to_contain_text("no baseline")
     expect(details.locator("[data-alert=HighKVCacheUsage]")).to_contain_text("quiet")

@@ -105,10 +105,11 @@ def test_a_reply_whose_tab_was_closed_goes_on_and_one_click_in_the_next_tab_ends
 def test_the_settings_say_how_many_replies_run_at_once_and_on_what(chat: PageDriver, server: PageServer) -> None:
     words = open_settings(chat).locator(".set-engine")
     expect(words).to_contain_text("32 replies at once")
-    expect(words).to_contain_text("context of 2,048 tokens")
-    expect(words).to_contain_text("KV cache of 800 blocks, 12,800 tokens, 1 MiB")
+    expect(words).to_contain_text("2,048 tokens for prompt and reply")
+    expect(words).to_contain_text("800 blocks of 16, 12,800 tokens, 1 MiB")
     expect(words).to_contain_text("2 threads")
-    expect(words).to_contain_text("float32 on cpu, reference kernels: a test")
+    expect(words).to_contain_text("float32 on cpu")
+    expect(words).to_contain_text("reference kernels: a test")
 
 
 @pytest.mark.parametrize("typed", ["-1", "7", "1e-9", "1e99", "--", ""])

@@ -221,10 +221,11 @@ def test_on_a_phone_the_help_of_every_setting_has_room(chromium: Browser, server
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     try:
         chat = PageDriver(context.new_page(), server.url).goto()
-        chat.page.locator("#pc-top .tool").first.click()
-        expect(chat.page.locator("#pc-settings")).to_be_visible()
+        chat.page.get_by_role("button", name="Settings", exact=True).click()
+        chat.page.locator("#pc-settings [data-section=chat]").click()
+        chat.page.get_by_role("button", name="More sampling").click()
         helps = chat.page.locator("#pc-settings .info-text")
-        expect(helps).to_have_count(7)
+        expect(helps).to_have_count(15)
         assert min(helps.evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().width)")) > 110
     finally:
         context.close()

@@ -3,7 +3,7 @@
 import { askLine } from "./dialog.js";
 import { importFiles } from "./import.js";
 import { manyChats } from "./many_chats.js";
-import { showPresets } from "./presets.js";
+import { actOf, showPresets } from "./presets.js";
 import { complain, toast } from "./toasts.js";
 
 const EXPORT = "/api/sessions/export";
@@ -159,10 +159,7 @@ export class Library {
   }
 
   presets() {
-    showPresets({
-      call: (op, fields) => this.#call(op, fields), begin: (preset) => this.page.create({ preset }), session: () => this.page.session,
-      follow: (listener, signal) => this.page.socket.on("presets", ({ presets }) => listener(presets), signal),
-    });
+    showPresets(actOf(this.page));
   }
 
   import() {

@@ -5,6 +5,7 @@ import { ReadAloud } from "./read_aloud.js";
 import { Awaited } from "./awaited.js";
 import { Banner } from "./banner.js";
 import { Chat } from "./chat.js";
+import { chatMenu } from "./chat_menu.js";
 import { compact } from "./compaction.js";
 import { Composer } from "./composer.js";
 import { confirmed } from "./dialog.js";
@@ -12,6 +13,7 @@ import { rate } from "./format.js";
 import { listenToKeys } from "./keys.js";
 import { Layout } from "./layout.js";
 import { Library } from "./library.js";
+import { openMenu } from "./menu.js";
 import { MessageActions } from "./message_actions.js";
 import { MessageKeys } from "./message_keys.js";
 import { Notice } from "./notice.js";
@@ -68,7 +70,7 @@ class Page {
     });
     this.title = fillTop({
       sidebar: () => this.layout.toggleSidebar(), settings: () => this.showSettings(), panel: () => this.layout.togglePanel(),
-      tree: () => this.tree.toggle(),
+      tree: () => this.tree.toggle(), menu: (button) => openMenu(button, chatMenu(this), { label: "This chat" }),
     });
     this.tree = treeOf(this);
     this.alerts = new Alerts();

@@ -7,8 +7,17 @@ import { complain, toast } from "./toasts.js";
 
 export { editPreset };
 
+/** What the list and the editor ask of the page; `leave()` comes before a new chat begins. */
+export function actOf(page, leave = () => {}) {
+  return {
+    call: (op, fields) => page.socket.call(op, fields), session: () => page.session,
+    follow: (listener, signal) => page.socket.on("presets", ({ presets }) => listener(presets), signal),
+    begin: async (preset) => { await leave(); await page.create({ preset }); },
+  };
+}
+
 /** `act` has: call(op, fields) -> promise, follow(listener, signal) tells the presets after each change, begin(preset),
- * session() -> the shown chat or null, info() -> what the engine says of itself. */
+ * session() -> the shown chat or null. */
 export function showPresets(act) {
   const over = new AbortController();
   return showDialog("Presets", (close) => presetList({ ...act, begin: (preset) => { close(); act.begin(preset); } }, over.signal),

@@ -71,6 +71,7 @@ export class Settings {
     this.#dress();
     this.session = this.next;
     this.#mark();
+    this.sections.find((one) => one.id === "model").fill();
     if (this.isOpen) return;
     this.say("");
     document.documentElement.setAttribute("data-settings", "");

@@ -42,7 +42,7 @@ function privacy(settings, again) {
       drafts ? `This browser keeps ${plural(drafts, "draft")} now.` : "This browser keeps none now."),
     button("Forget drafts kept in this browser", forget, "quiet", { disabled: !drafts, "data-testid": "forget-drafts" }),
     heading("Text of tokens"),
-    h("p", {}, "The blocks panel shows the text that a block holds only because this page is opened on this computer itself; over a network address it would show numbers."),
+    h("p", {}, "What single tokens say is shown only because this page is opened on this computer itself. pagedchat refuses to serve a network address."),
   ].filter(Boolean);
 }
 

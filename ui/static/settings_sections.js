@@ -1,14 +1,14 @@
 // The sections of the settings in their order. Each fills itself when it is shown, from what is known then.
 
+import { saveAsPreset } from "./chat_menu.js";
 import { byId, h } from "./dom.js";
 import { plural } from "./format.js";
 import { contextSection, modelSection } from "./settings_engine.js";
 import { button, page } from "./settings_parts.js";
 import { aboutSection, privacySection } from "./settings_privacy.js";
 import { storageSection } from "./settings_storage.js";
-import { editPreset, presetList } from "./presets.js";
+import { actOf, presetList } from "./presets.js";
 import { shortcutList } from "./shortcuts.js";
-import { complain } from "./toasts.js";
 
 /** {id, title, icon, element, fill()} of each. `settings` has: act.page, info, facts, chat, say(words), reset(). */
 export function settingsSections(settings) {
@@ -26,7 +26,7 @@ function chatSection(settings) {
   const reset = button("Use the model's own", () => settings.reset(), "link", { class: "link set-reset" });
   const told = h("span", {});
   head.replaceChildren(from, h("div.set-row", {}, told, reset));
-  const save = () => saveAsPreset(settings);
+  const save = () => saveAsPreset(settings.act.page);
   foot.replaceChildren(h("p", {}, "System prompt and sampling may become what other chats begin with."),
     button("Save as preset…", save, "quiet", { "data-testid": "save-as-preset" }));
   const mark = (own) => {
@@ -44,31 +44,13 @@ function chatSection(settings) {
   return { id: "chat", title: "This chat", icon: "edit", element, fill, mark };
 }
 
-async function saveAsPreset(settings) {
-  const act = presetAct(settings);
-  try {
-    await editPreset(await act.call("preset_of_chat", { session: settings.chat.id }), act);
-  } catch (error) {
-    complain(error);
-  }
-}
-
-function presetAct(settings) {
-  const { page: main } = settings.act;
-  return {
-    call: (op, fields) => main.socket.call(op, fields), info: () => main.info, session: () => main.session,
-    follow: (listener, signal) => main.socket.on("presets", ({ presets }) => listener(presets), signal),
-    begin: async (preset) => { await settings.close(); await main.create({ preset }); },
-  };
-}
-
 function presetSection(settings) {
   const element = page("presets", "A preset is what a new chat begins with: system prompt, policy, tools, examples and sampling. A chat takes a copy, so changing a preset changes no chat.");
   let over = null;
   const fill = () => {
     over?.abort();
     over = new AbortController();
-    element.replaceChildren(element.firstChild, ...presetList(presetAct(settings), over.signal));
+    element.replaceChildren(element.firstChild, ...presetList(actOf(settings.act.page, () => settings.close()), over.signal));
   };
   return { id: "presets", title: "Presets", icon: "tune", element, fill };
 }

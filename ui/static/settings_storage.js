@@ -86,7 +86,7 @@ class Storage {
       this.settings.say("A copy was made and checked.");
       this.#draw({ ...this.told, copies: found, backups: { ...this.told.backups, size: found.reduce((sum, one) => sum + one.size, 0) } });
     };
-    const rows = copies.map((copy) => h("li", { "data-testid": "copy" },
+    const rows = copies.map((copy) => h("li", { "data-testid": "stored-copy" },
       h("span", {}, h("b", {}, momentOf(copy.made_at)), ` ${KINDS[copy.kind] ?? ""}`,
         h("small", {}, copy.problem ? `cannot be read: ${copy.problem}` : `${plural(copy.chats, "chat")}, ${plural(copy.messages, "message")}`)),
       h("span.set-size", {}, size(copy.size)),
