@@ -69,8 +69,9 @@ export class Composer {
   open(session, keep = false) {
     const typed = keep ? this.text : "";
     if (typed && session !== this.session) this.drafts.typed(this.session, "");
-    if (session !== this.session) this.files.open(session);
+    const other = session !== this.session;
     this.session = session;
+    if (other) this.files.open(session);
     if (typed) this.drafts.typed(session, typed);
     this.#showDraft();
   }
@@ -204,7 +205,7 @@ export class Composer {
   #enable() {
     const nothing = this.busy || !this.text.trim();
     this.send.disabled = this.queue.disabled = nothing;
-    this.queue.hidden = !this.running || !this.text.trim();
+    this.queue.hidden = !this.running || !this.text.trim() || Boolean(this.slash?.parse(this.text)?.command);
   }
 
   #fit() {

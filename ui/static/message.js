@@ -2,6 +2,7 @@
 
 import { Blocks } from "./blocks.js";
 import { h, icon, refill } from "./dom.js";
+import { EditDraft, leftEdit } from "./edit_drafts.js";
 import { Editor } from "./editor.js";
 import { Fold } from "./fold.js";
 import { footParts, openMessageMenu } from "./message_foot.js";
@@ -31,8 +32,8 @@ export class Message {
     this.text = this.body ? this.body.element : h("div.typed");
     this.fold = this.body ? null : new Fold(this.text);
     this.waits = this.body ? new Waits() : null;
-    this.note = h("div.note", { hidden: true });
     this.files = this.role === "user" ? h("ul.msg-files", { "aria-label": "Files of this message", hidden: true }) : null;
+    this.note = h("div.note", { hidden: true });
     this.raw = null;
     this.beside = h("div.beside", { hidden: true, role: "group", "aria-label": "Replies written at once", "data-testid": "parallel" });
     this.foot = h("footer.foot");
@@ -40,6 +41,8 @@ export class Message {
       "data-testid": "message", "data-role": view.role, "data-message-id": view.id, tabIndex: -1,
     }, h("div.body", {}, this.text), this.files, this.note, this.beside, this.foot);
     this.update(view);
+    this.left = leftEdit(this.view, () => this.startEditing());
+    if (this.left) this.foot.before(this.left);
   }
 
   get growing() {
@@ -71,10 +74,10 @@ export class Message {
     if (!this.body) {
       this.text.textContent = this.view.content;
       this.fold.draw(this.view.content);
+      if (this.files) this.act.drawFiles(this.files, this.view.files ?? []);
     } else {
       if (view.blocks) this.body.set(view.blocks);
       if (view.thoughts) this.thinking.blocks.set(view.thoughts);
-      if (this.files) this.act.drawFiles(this.files, this.view.files ?? []);
     }
     this.#drawText();
     this.#drawNote();
@@ -195,7 +198,8 @@ export class Message {
     this.editor = new Editor(this.view.content, this.role, {
       save: async (text) => { await this.act.edit(this.id, text); this.stopEditing(); },
       cancel: () => this.stopEditing(), again: () => this.startEditing(),
-    });
+    }, new EditDraft(this.view));
+    this.left?.remove();
     this.element.classList.add("editing");
     this.text.after(this.editor.element);
     this.editor.focus();

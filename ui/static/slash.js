@@ -42,7 +42,8 @@ export class SlashMenu {
     const name = word.toLowerCase();
     const begins = (one) => one.name.startsWith(name);
     const all = this.act.commands();
-    this.found = [...all.filter(begins), ...all.filter((one) => !begins(one) && name.length > 1 && one.name.includes(name))];
+    this.found = all.filter(begins);
+    if (!this.found.length && name.length > 1) this.found = all.filter((one) => one.name.includes(name));
     if (!this.found.length) return this.close();
     this.at = 0;
     this.element.hidden = false;

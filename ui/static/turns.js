@@ -141,12 +141,13 @@ export class Turns {
     await page.switching;
     const parent = page.chat.endId;
     const session = page.current;
+    const meant = page.chat.branch.id !== null && page.chat.branch.id === parent; // a branch that was asked for
     this.pending = { session, parent, text };
     try {
       const sent = await this.#call("send", { session, parent, text, files });
       this.pending = null;
-      if (page.chat.branch.id !== null && page.chat.branch.id === parent) page.chat.branch.end();
-      if (sent.beside) this.#saySplit(session, sent.beside);
+      if (meant) page.chat.branch.end();
+      else if (sent.beside) this.#saySplit(session, sent.beside);
       page.chat.toEnd();
       if (session === null && page.current === null) await page.show(sent.session);
     } catch (error) {
