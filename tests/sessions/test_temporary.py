@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,22 +9,11 @@ import pytest
 from pagedchat.sessions.errors import SessionError
 from support.chat_room import ChatRoom, play
 from support.paged_client import PagedFakeClient
-
-SECRET = "xylophone-secret-9714"
+from support.traces import SECRET, text_on_disk
 
 
 def room_with(path: Path, **options) -> ChatRoom:
     return ChatRoom(path / "data" / "sessions.db", PagedFakeClient([f"About the {SECRET}: well."], **options))
-
-
-def text_on_disk(folder: Path) -> list[str]:
-    """Files under a folder, and files this process holds open, that contain the secret."""
-    files = {one for one in folder.rglob("*") if one.is_file()}
-    for link in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").is_dir() else ():
-        target = os.path.realpath(link)
-        if "sessions" in target or "etilqs" in target or target.endswith(".db"):
-            files.add(Path(f"/proc/self/fd/{link.name}") if "(deleted)" in target else Path(target))
-    return [str(one) for one in files if one.exists() and SECRET.encode() in one.read_bytes()]
 
 
 def test_a_temporary_chat_can_do_what_any_chat_can(tmp_path):
