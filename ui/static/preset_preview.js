@@ -13,8 +13,8 @@ export class PresetPreview {
     this.bar = h("div.part-bar", { "aria-hidden": "true" });
     this.parts = h("dl.part-sizes");
     this.stable = h("p", {}, "…");
-    this.text = h("pre.begins", { tabIndex: 0, "aria-label": "The beginning of the prompt" });
-    this.element = h("aside.preset-preview", { "aria-label": "What the prompt begins with" },
+    this.text = h("pre.begins", { tabIndex: 0, role: "group", "aria-label": "The beginning of the prompt" });
+    this.element = h("section.preset-preview", { "aria-label": "What the prompt begins with" },
       this.drift, h("h3", {}, "The same in every chat"), this.stable, this.bar, this.parts, this.text,
       h("h3", {}, "Comes after it"), h("p", {}, "The question with its files, passages quoted by the template above, and the reply. These differ, so they are computed for each message."));
   }
