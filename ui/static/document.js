@@ -29,6 +29,7 @@ export class Documents {
       const name = names.get(Number(button.dataset.cite));
       if (name === undefined) {
         button.replaceWith(button.textContent);
+        element.normalize();
         continue;
       }
       button.dataset.question = question;

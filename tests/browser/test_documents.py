@@ -1,0 +1,65 @@
+"""Files in the page: said before sending what goes, shown under the question, opened where a reply names a passage."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import expect
+
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+
+WORDS = "Nothing much happens in this part of the story, and so it goes on, word by word. "
+CHAPTERS = [f"Chapter {number}. {WORDS * 5}" for number in range(40)]
+CHAPTERS[17] += "The treasure lies under the old oak."
+
+
+def made(chat: PageDriver, place: int) -> dict[str, Any]:
+    """How a reply of the shown branch came to be."""
+    code = "(at) => { const { chat } = window.pagedchat.page; return chat.items.get(chat.ids[at]).view.generation; }"
+    return chat.page.evaluate(code, place)
+
+
+def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
+    same_page: PageDriver, server: PageServer, tmp_path: Path
+) -> None:
+    chat, page = same_page, same_page.page
+    reply = "It lies under the oak [1], not in [9] or `x[1]`."
+    server.client.replies = lambda request: reply
+    (tmp_path / "story.txt").write_text("\n\n".join(CHAPTERS))
+    (tmp_path / "notes.md").write_text("Apples are red.")
+    chat.test_id("file-input").set_input_files([tmp_path / "story.txt", tmp_path / "notes.md"])
+    chat.test_id("composer").fill("Where is the treasure?")
+    chips = chat.test_id("file-chip")
+    expect(chips.filter(has_text="story.txt")).to_contain_text(re.compile(r"1 of \d\d passages"))
+    expect(chips.filter(has_text="notes.md")).to_contain_text("whole (15 tokens)")
+    said = int(page.locator(".probe b").nth(1).inner_text().split()[0].replace(",", ""))
+    chat.ask("Where is the treasure?")
+    assert made(chat, 1)["prompt_tokens"] == said
+    expect(chips).to_have_count(0)
+    files = chat.messages("user").get_by_test_id("file")
+    expect(files.filter(has_text="story.txt")).to_have_text(re.compile(r"story.txt1 of \d\d passages"))
+
+    page.reload()
+    page.wait_for_function("window.pagedchat?.page?.entered")
+    expect(chat.messages("assistant").locator(".body")).to_have_text(reply.replace("`", ""))
+    cite = page.locator("button.cite")
+    expect(cite).to_have_count(1)
+    cite.focus()
+    page.keyboard.press("Enter")
+    expect(chat.test_id("passage")).to_contain_text("The treasure lies under the old oak.")
+    expect(chat.test_id("passage")).to_be_in_viewport()
+    expect(chat.test_id("document")).to_contain_text("Passage 1")
+    page.keyboard.press("Escape")
+    expect(cite).to_be_focused()
+    files.filter(has_text="notes.md").click()
+    expect(chat.test_id("document-text")).to_have_text("Apples are red.")
+    page.keyboard.press("Escape")
+
+    first = made(chat, 1)
+    chat.ask("And who buried it?")
+    second = made(chat, 3)
+    assert second["cached_tokens"] >= first["prompt_tokens"] + len(reply)  # all that was there, documents included
+    expect(page.locator("button.cite")).to_have_count(1)  # the second question quotes nothing
