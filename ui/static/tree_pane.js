@@ -54,7 +54,9 @@ export class TreePane {
       jump: (place) => this.#reveal(this.model?.order[place]), matches: () => this.places,
     });
     this.foot = h("div.tree-foot", { hidden: true, "data-testid": "tree-chosen" });
-    this.element = h("section.tree", { id: "pc-tree", "aria-label": "Tree of this chat", "data-testid": "tree", hidden: true },
+    this.element = h("section.tree", {
+      id: "pc-tree", "aria-label": "Tree of this chat", "data-testid": "tree", hidden: true, onkeydown: (event) => this.#key(event),
+    },
       h("div.tree-head", {}, h("h2", {}, "Tree"), this.facts, iconButton("close", "Close the tree", () => this.close())),
       this.search.element, this.#filters(), h("div.tree-body", {}, this.scroller, this.map.element, this.none), this.foot);
     byId("pc-kv").before(this.element);
@@ -81,7 +83,11 @@ export class TreePane {
     const group = h("span.choice", { role: "group", "aria-label": "Show" }, ...FILTERS.map(([name, label]) => h("button", {
       type: "button", value: name, "aria-pressed": String(name === "all"), onclick: () => choose(name),
     }, label)));
-    const all = (unfold) => { this.folds[unfold ? "unfoldAll" : "foldAll"](); this.#draw(); };
+    const all = (unfold) => {
+      if (!this.model) return;
+      this.folds[unfold ? "unfoldAll" : "foldAll"]();
+      this.#draw();
+    };
     return h("div.tree-tools", {}, group,
       h("span.steps", {}, iconButton("unfold", "Unfold all", () => all(true)), iconButton("fold", "Fold all", () => all(false))));
   }
@@ -106,6 +112,13 @@ export class TreePane {
     this.act.call("outline", { session: null }).catch(() => {});
     if (inside && this.back?.isConnected) this.back.focus({ preventScroll: true });
     this.back = null;
+  }
+
+  #key(event) {
+    if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.close();
   }
 
   toggle() {
@@ -144,7 +157,7 @@ export class TreePane {
     this.loaded = session;
     this.lost = false;
     if (fresh) this.#forget();
-    if (session === null) return;
+    if (session === null) return void this.act.call("outline", { session }).catch(() => {});
     try {
       const outline = await this.act.call("outline", { session });
       if (turn !== this.turn || !this.isOpen) return;

@@ -41,7 +41,7 @@ function messageElement(row, look, act) {
   const said = [who, node.text || "no text yet", versions > 1 && `version ${node.version} of ${versions}`, ENDED[node.status],
     look.head && "end of the shown branch", row.depth === 0 || "on another branch", moment(node.time)];
   const more = iconButton("more", "More", (event) => { event.stopPropagation(); act.menu(row, more); },
-    { tabIndex: -1, "aria-hidden": "true", "data-testid": "tree-menu" });
+    { tabIndex: -1, "data-testid": "tree-menu", "aria-haspopup": "menu" });
   return shell(row, look, act, {
     "aria-label": said.filter((one) => typeof one === "string").join(", "), "aria-selected": String(look.chosen),
     "aria-current": look.head ? "true" : null, "data-message": node.id, "data-role": node.kind ?? node.role,

@@ -89,7 +89,7 @@ export class TreeRows {
     if (depth === 0) return this.#line(whole, depth, parent);
     this.#message(start, depth, parent);
     const rest = whole.slice(1);
-    if (!rest.length) return undefined;
+    if (!rest.length || (this.filter === "branches" && !start.forks)) return undefined;
     if (start.below <= SHORT && !start.forks) return this.#line(rest, depth, parent);
     const fold = this.#fold("rest", `rest ${start.id}`, rest, start.below, depth, parent);
     return fold.open ? this.#line(rest, depth, fold) : undefined;

@@ -16,7 +16,7 @@ export class TreeSearch {
     this.said = h("span.said", { role: "status", "data-testid": "tree-found" });
     this.steps = h("span.steps", { hidden: true },
       iconButton("up", "Previous match", () => this.step(-1)), iconButton("down", "Next match", () => this.step(1)));
-    this.element = h("div.tree-search", { role: "search" }, icon("search", 15), this.field, this.said, this.steps);
+    this.element = h("div.tree-search", { role: "search", "aria-label": "Branches" }, icon("search", 15), this.field, this.said, this.steps);
     this.ask = debounced(PAUSE_MS, () => this.again());
   }
 
