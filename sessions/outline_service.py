@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .checks import clean_text
 from .outline import beginning
 from .service_core import ServiceCore
 from .views import View
@@ -24,4 +25,4 @@ class OutlineService:
 
     async def find(self, session_id: str, words: str) -> list[str]:
         """See ``Outlines.find``."""
-        return await self._core.read(self._core.store.outlines.find, session_id, words)
+        return await self._core.read(self._core.store.outlines.find, session_id, clean_text(words))

@@ -80,7 +80,11 @@ def furnish(store: SessionStore, session_id: str, message_id: str) -> None:
                 [name, session_id, owner, name, sha256, moment],
             )
         source = Source(sha256, "leaf.txt", "passages", 9, [SentPassage(1, 2, 3, 4)], 5)
-        connection.execute("UPDATE messages SET kind = 'summary' WHERE id = ?", [message_id])
+        connection.execute(
+            "UPDATE messages SET kind = 'summary' WHERE id = (SELECT id FROM messages WHERE session_id = ? AND id != ? "
+            "AND role = 'assistant' AND content != '' AND deleted_at IS NULL ORDER BY key DESC LIMIT 1)",
+            [session_id, message_id],
+        )
         connection.execute(
             "UPDATE messages SET sent_before = 'File:\n', sent_after = '\n[1]', sources = ? "
             "WHERE id = (SELECT parent_id FROM messages WHERE id = ?)",
