@@ -77,9 +77,9 @@ export class Parallel {
     const runs = status === "streaming";
     const [sign, ended] = ENDS[status] ?? [null, ""];
     const figure = runs ? (speed ? rate(speed) : "starts") : status === "done" && tokens ? plural(tokens, "token") : ended;
-    const name = `Version ${number} of ${total}, ${runs ? "being written" : ended}${runs && !speed ? "" : `, ${figure}`}`;
+    const name = `${count(number)} ${figure}, version ${number} of ${total}, ${runs ? "being written" : ended}`; // begins with what is seen
     return h("span.beside-one", { "data-testid": "parallel-reply", "data-message-id": id, "data-status": status, "data-on": String(on) },
-      h("button", { type: "button", "aria-label": on ? `${name}, shown` : `Show ${name[0].toLowerCase()}${name.slice(1)}`,
+      h("button", { type: "button", "aria-label": on ? `${name}, shown` : `${name}: show it`,
         "aria-current": on ? "true" : null, onclick: () => this.act.select(id) },
       h("b", {}, count(number)), sign ? icon(sign, 13) : h("i", { "aria-hidden": "true" }), h("span", {}, figure)),
       runs ? iconButton("stop", `Stop version ${number}`, () => this.act.stop([id]), { "data-testid": "parallel-stop" }) : null);

@@ -24,7 +24,7 @@ export class Search {
     });
     this.hint = h("div.filter-hint", { id: "pc-search-hint" }, "Narrow with ",
       ...FILTERS.map((name) => h("button", { type: "button", tabIndex: -1, onclick: () => this.#add(name) }, name)));
-    this.element = h("div.search", { role: "search", "data-active": "false" }, icon("search", 15), this.field, this.hint);
+    this.element = h("div.search", { role: "search", "aria-label": "Chats", "data-active": "false" }, icon("search", 15), this.field, this.hint);
     this.ask = debounced(PAUSE_MS, () => this.#search());
   }
 
