@@ -303,3 +303,26 @@ def test_a_kill_before_or_after_the_one_step_loses_nothing_and_sends_nothing_twi
             assert sent or "ended before" in held[0]["held"]
 
     play(story())
+
+
+def test_files_wait_with_their_message_go_with_it_and_come_back_with_it(tmp_path):
+    async def story():
+        async with ChatRoom(tmp_path / "sessions.db") as room:
+            session, reply = await begun(room)
+            queue, documents = room.service.queue, room.service.documents
+            file = await documents.add(session, "notes.txt", b"The boat is called Marla.")
+            one = await queue.add(session, reply, "Read this", [file["id"]])
+            assert (await queue.view(session))[0]["files"] == [{"id": file["id"], "name": "notes.txt", "size": 25}]
+            gone = await queue.remove(session, one["id"])
+            assert await documents.waiting(session) == []
+            again = await queue.add(session, gone["after"], gone["text"], gone["files"])
+            assert (await queue.take_back(session, again["id"]))["files"] == [file["id"]]
+            assert [one["id"] for one in await documents.waiting(session)] == [file["id"]]
+            await queue.add(session, reply, "Read this", [file["id"]])
+            room.engine.gate.set()
+            await all_sent(room, session)
+            sent = (await room.shown(session))[2]
+            assert [one["name"] for one in sent["files"]] == ["notes.txt"]
+            assert "Marla" in str(room.engine.requests[-1].messages)
+
+    play(story())

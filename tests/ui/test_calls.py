@@ -50,6 +50,7 @@ WRONG = (None, 7, 1.5, True, "text", [1], {"a": 1}, 1 << 70, -1)
 def test_no_call_meets_an_internal_error_whatever_kinds_it_carries(op: str, tmp_path: Path) -> None:
     names = ("session", "message", "parent", "folder", "branch", "preset", "a", "b", "text", "title", "name", "query")
     others = ("mode", "on", "temporary", "version", "limit", "offset", "ids", "change", "params", "system_prompt")
+    others += ("queued", "file", "files", "place")
 
     async def story() -> None:
         async with ChatRoom(tmp_path / "sessions.db") as room:

@@ -59,24 +59,19 @@ function regenerate(page, rest) {
 function goOn(page) {
   const { last } = page.chat;
   if (!last?.resumable) return "The last message is no reply that was cut off.";
-  return void page.turns.actions.resume(last.id);
+  return void page.turns.resume(last.id);
 }
 
-async function fork(page) {
+function fork(page) {
   const { last } = page.chat;
   if (!last) return "This chat is empty, so there is nothing to fork.";
-  const made = await page.socket.call("fork", { message: last.id, mode: "branch" });
-  page.sidebar.put(made);
-  await page.open(made.id);
-  toast("Forked to this new chat.", { chat: made.id });
-  return undefined;
+  return void page.messageActions.fork(last.id, "branch");
 }
 
 function compare(page) {
   const last = [...page.chat.ids].reverse().map((id) => page.chat.items.get(id)).find((one) => one.role === "assistant");
   if ((last?.view.siblings ?? []).length < 2) return "The last reply has no other version to compare with.";
-  const choice = page.messageActions.menu(last.view).find((one) => one && one.testid === "compare-versions");
-  return choice?.run ? void choice.run() : NOT_HERE;
+  return void page.messageActions.compareVersions(last);
 }
 
 async function preset(page, name) {

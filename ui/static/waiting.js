@@ -31,9 +31,9 @@ export class Waiting {
   /** Let a message wait for the reply that is being written. */
   async add(text, files) {
     const { chat } = this.page;
-    const after = chat.running?.id ?? chat.ids.at(-1);
-    await this.#call("queue", { message: after, text, files });
-    chat.toEnd();
+    if (!chat.running) return this.page.turns.send(text, files); // it has just ended
+    await this.#call("queue", { message: chat.running.id, text, files });
+    return chat.toEnd();
   }
 
   /** Put the bubbles under the shown branch. Those of other branches are one line. */
