@@ -24,7 +24,7 @@ _HELD = {
     "stopped": "The reply above was stopped.",
     "error": "The reply above failed.",
     "interrupted": "The reply above was interrupted.",
-    "done": "pagedchat ended before this could be sent.",
+    "done": "The reply above ended before this could be sent.",
 }
 _LIMIT = "The reply above met its limit."
 _NO_TEXT = "The reply above has no text."
@@ -115,8 +115,8 @@ class QueueService:
         self._sessions.add(session_id)
         if files:
             self._core.tell({"type": "attachments", "session_id": session_id})
-        if after_id not in self._core.jobs:
-            await self._ended(session_id, after_id)
+        if added.after_id not in self._core.jobs:
+            await self._ended(session_id, added.after_id)
         await self._tell(session_id)
         return self._view(added, {})
 
@@ -139,10 +139,10 @@ class QueueService:
         return {"text": taken.text, "files": taken.files, "draft": asdict(draft)}
 
     async def _bring(self, session_id: str, queued_id: str, after_id: str) -> None:
-        await self._core.write(self._queue.bring, session_id, queued_id, after_id)
+        brought = await self._core.write(self._queue.bring, session_id, queued_id, after_id)
         self._problems.pop(queued_id, None)
-        if after_id not in self._core.jobs:
-            await self._ended(session_id, after_id)
+        if brought.after_id not in self._core.jobs:
+            await self._ended(session_id, brought.after_id)
         await self._tell(session_id)
 
     async def _send_now(self, session_id: str, queued_id: str, parent_id: str | None) -> View | None:

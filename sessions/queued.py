@@ -94,7 +94,7 @@ class Queue:
     def add(
         self, session_id: str, after_id: str, text: str, files: Sequence[str] = (), place: int | None = None
     ) -> Queued:
-        """Let a message wait for a reply.
+        """Let a message wait for a reply; where others have followed that meanwhile, for the last of them.
 
         Args:
             place: its turn among those that wait for that reply, from 0; None is the last.
@@ -103,7 +103,7 @@ class Queue:
             SessionError: there is no such reply in this chat, or too much waits in it.
         """
         with self._writer.transaction(durable=True) as connection:
-            _check_reply(connection, session_id, after_id)
+            after_id = _reply(connection, session_id, after_id)
             if len(_of_session(connection, session_id)) >= MOST:
                 raise SessionError(f"{MOST} messages are waiting in this chat already; let some of them be sent first.")
             queued_id = _insert(connection, session_id, after_id, text, files)
@@ -144,14 +144,14 @@ class Queue:
             _number(connection, [*wanted, *(one for one in there if one not in wanted)])
 
     def bring(self, session_id: str, queued_id: str, after_id: str) -> Queued:
-        """Let a message wait for another reply, after those that do.
+        """Let a message wait for another reply, after those that do. See ``add``.
 
         Raises:
             SessionError: it does not wait any more, or there is no such reply in this chat.
         """
         with self._writer.transaction(durable=True) as connection:
             find(connection, session_id, queued_id)
-            _check_reply(connection, session_id, after_id)
+            after_id = _reply(connection, session_id, after_id)
             place = _next_place(connection, after_id)
             change = "UPDATE queued SET after_id = ?, place = ? WHERE id = ?"
             connection.execute(change, [after_id, place, queued_id])
@@ -215,11 +215,15 @@ def _of_session(connection: sqlite3.Connection, session_id: str) -> list[Queued]
     return found
 
 
-def _check_reply(connection: sqlite3.Connection, session_id: str, after_id: str) -> None:
+def _reply(connection: sqlite3.Connection, session_id: str, reply_id: str) -> str:
     turns.session(connection, session_id)
-    reply = tree.message(connection, after_id)
+    reply = tree.message(connection, reply_id)
     if reply is None or reply.session_id != session_id or reply.role != "assistant" or reply.deleted_at is not None:
         raise SessionError("There is no such reply in this chat to wait for; reload the page to see it as it is.")
+    if reply.status == "streaming" or reply.hidden:
+        return reply_id
+    last = tree.message(connection, tree.last_leaf(connection, reply))
+    return last.id if last is not None and last.role == "assistant" else reply_id
 
 
 def _insert(connection: sqlite3.Connection, session_id: str, after_id: str, text: str, files: Iterable[str]) -> str:
