@@ -11,80 +11,16 @@ from typing import Any
 import pytest
 
 from pagedchat.engine.errors import RequestError
-from pagedchat.ui.calls import answer
-from pagedchat.ui.connection import Connection
 from pagedchat.ui.hub import Hub
 from pagedchat.ui.kv_feed import compact_snapshot
 from pagedchat.ui.markdown import render_blocks
 from pagedchat.ui.views import patch
 from support.chat_room import ChatRoom
 from support.fake_client import FakeEngineClient
+from support.fake_page import FakePage, utf16_prefix
 from support.paged_client import PagedFakeClient
 
 TEXT = "# Title\n\nSome *text* and `code` 😀 …\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end, with \\(x^2\\)."
-
-
-class FakePage:
-    """What a browser would hold: the frames, and the blocks of every message with patches applied."""
-
-    def __init__(self, hub: Hub) -> None:
-        self.frames: list[dict[str, Any]] = []
-        self.sizes: dict[str, list[int]] = {}
-        self.blocks: dict[str, list[str]] = {}
-        self.ids: list[str] = []
-        self.hold = asyncio.Event()
-        self.hold.set()
-        self.connection = Connection(hub, self._take)
-        self._calls = 0
-        hub.join(self.connection)
-        self._pump = asyncio.create_task(self.connection.pump())
-
-    async def _take(self, data: bytes) -> None:
-        await self.hold.wait()
-        frame = json.loads(data)
-        self.frames.append(frame)
-        self.sizes.setdefault(frame.get("ev", "answer"), []).append(len(data))
-        self._apply(frame)
-
-    def _apply(self, frame: dict[str, Any]) -> None:
-        views = frame.get("messages", []) + ([frame["message"]] if frame.get("ev") == "message" else [])
-        for view in views:
-            if view.get("blocks") is not None:
-                self.blocks[view["id"]] = view["blocks"]
-        if "ids" in frame:
-            self.ids = frame["ids"]
-        if frame.get("ev") == "patch":
-            old = self.blocks[frame["id"]]
-            kept = old[: frame["at"]]
-            for index, html in enumerate(frame["html"]):
-                before = old[frame["at"]] if index == 0 and frame["keep"] else ""
-                kept.append(_utf16_prefix(before, frame["keep"]) + html)
-            assert len(kept) == frame["total"]
-            self.blocks[frame["id"]] = kept
-
-    async def call(self, op: str, **arguments: Any) -> Any:
-        self._calls += 1
-        reply = await answer(self.connection, {"id": self._calls, "op": op, **arguments})
-        if "error" in reply:
-            raise RequestError(reply["error"])
-        if isinstance(reply["ok"], dict):
-            self._apply(reply["ok"])
-        return reply["ok"]
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        for _ in range(1_000):
-            if condition():
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError("this never came")
-
-    def leave(self, hub: Hub) -> None:
-        hub.leave(self.connection)
-        self._pump.cancel()
-
-
-def _utf16_prefix(text: str, units: int) -> str:
-    return text.encode("utf-16-le")[: 2 * units].decode("utf-16-le")
 
 
 def with_room(tmp_path: Path, client: FakeEngineClient, story: Callable[[ChatRoom, Hub], Awaitable[None]]) -> None:
@@ -240,9 +176,7 @@ def test_a_patch_turns_the_old_blocks_into_the_new_ones(old: list[str], new: lis
     assert change is not None
     result = old[: change["at"]]
     for index, html in enumerate(change["html"]):
-        result.append(
-            (_utf16_prefix(old[change["at"]], change["keep"]) if index == 0 and change["keep"] else "") + html
-        )
+        result.append((utf16_prefix(old[change["at"]], change["keep"]) if index == 0 and change["keep"] else "") + html)
     assert result == new and change["total"] == len(new)
     assert patch(new, new) is None
 

@@ -1,0 +1,95 @@
+"""What a token costs on its way to a page: the same however long the chat and the reply are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagedchat.ui import connection as connection_module
+from pagedchat.ui.hub import Hub
+from pagedchat.ui.views import blocks_of, render_ahead
+from support.chat_room import ChatRoom, play
+from support.fake_client import FakeEngineClient
+from support.fake_page import FakePage
+from support.long_chat import add_long_chat
+from support.paged_client import PagedFakeClient
+
+REPLY = "Some words of a reply that goes on. " * 12
+INFO = {"max_model_len": 2_048, "num_blocks": 256}
+
+
+async def traffic(room: ChatRoom, session: str) -> dict[str, int]:
+    """Bytes of each kind of frame while a reply is written in a chat."""
+    page = FakePage(Hub(room.service, room.engine))
+    opened = await page.call("open", session=session)
+    await page.call("kv", on=True)
+    await page.until(lambda: "kv-table" in page.sizes)
+    page.sizes.clear()
+    sent = await page.call("send", session=session, parent=opened["ids"][-1], text="Go on")
+    await room.end_of(sent["reply"])
+    await page.until(lambda: page.blocks.get(sent["reply"]) == list(blocks_of(REPLY)))
+    return {kind: sum(sizes) for kind, sizes in page.sizes.items()}
+
+
+def test_b48_bytes_for_each_token_do_not_depend_on_the_history(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "s.db"
+        short, long = add_long_chat(path, 10), add_long_chat(path, 1_500)
+        client = PagedFakeClient([REPLY], delay_s=0.0005, info=INFO, num_blocks=INFO["num_blocks"])
+        async with ChatRoom(path, client) as room:
+            few, many = await traffic(room, short), await traffic(room, long)
+            assert many["patch"] < 1.5 * few["patch"]
+            assert many["patch"] < 12 * len(REPLY)
+            growing = {kind: size for kind, size in many.items() if kind not in ("path", "kv-table", "session", "kv")}
+            assert sum(growing.values()) < 1.5 * sum(size for kind, size in few.items() if kind in growing) + 2_000
+
+    play(story())
+
+
+def test_a_reply_that_ends_is_not_sent_again(tmp_path: Path) -> None:
+    text = "# Title\n\n" + "A paragraph of the reply, with *some* words.\n\n" * 16
+
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "s.db", FakeEngineClient([text], delay_s=0.0002)) as room:
+            page = FakePage(Hub(room.service, room.engine))
+            session = await room.new()
+            await page.call("open", session=session)
+            sent = await page.call("send", session=session, parent=None, text="hi")
+            await room.end_of(sent["reply"])
+            await page.until(lambda: any("content" in one.get("message", {}) for one in page.frames))
+            await page.until(lambda: page.blocks[sent["reply"]] == list(blocks_of(text)))
+            ends = [one["message"] for one in page.frames if one.get("message", {}).get("status") == "done"]
+            assert ends and all("blocks" not in one and one["content"] == text for one in ends)
+
+    play(story())
+
+
+def test_many_replies_are_rendered_with_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pagedchat.ui.views.LONGEST_AT_ONCE_S", 0.0)
+
+    async def story() -> None:
+        path = tmp_path / "s.db"
+        session = add_long_chat(path, 300, seed=7)
+        async with ChatRoom(path) as room:
+            turns = 0
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            page, company = FakePage(Hub(room.service, room.engine)), asyncio.create_task(others())
+            opened = await page.call("open", session=session)
+            company.cancel()
+            assert (len(opened["ids"]), opened["earlier"]) == (connection_module.WINDOW, 300 - connection_module.WINDOW)
+            assert turns >= connection_module.WINDOW // 2
+            shown: list[dict[str, Any]] = [one for one in opened["messages"] if one["role"] == "assistant"]
+            assert all(one["blocks"] == list(blocks_of(one["content"])) for one in shown)
+            monkeypatch.undo()
+            assert not await render_ahead(opened["messages"]), "what is known is not rendered again"
+
+    play(story())
