@@ -90,7 +90,7 @@ def test_escape_stops_the_reply(chat: PageDriver, server: PageServer) -> None:
     expect(chat.messages("assistant").last).to_have_attribute("data-status", "stopped")
 
 
-def test_stop_before_the_first_token_leaves_a_chat_that_works(chat: PageDriver, server: PageServer) -> None:
+def test_b44_stop_before_the_first_token_leaves_a_chat_that_works(chat: PageDriver, server: PageServer) -> None:
     gate = held(server)
     chat.send("Never mind")
     chat.test_id("stop").click()
@@ -179,7 +179,7 @@ def test_escape_leaves_an_edit_without_a_trace(chat: PageDriver) -> None:
     assert chat.messages().count() == 2
 
 
-def test_a_refresh_during_a_reply_attaches_to_it_again(chat: PageDriver, server: PageServer) -> None:
+def test_b44_a_refresh_during_a_reply_attaches_to_it_again(chat: PageDriver, server: PageServer) -> None:
     slow(server, LONG, 0.015)
     chat.send("Long one")
     expect(chat.messages("assistant").last).to_contain_text("One two")

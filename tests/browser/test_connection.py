@@ -47,7 +47,7 @@ def test_a_lost_connection_is_said_and_nothing_is_lost(context: BrowserContext, 
     assert chat.errors == []
 
 
-def test_a_page_left_open_over_a_restart_goes_on_from_where_the_chat_is_now(
+def test_b43_a_page_left_open_over_a_restart_goes_on_from_where_the_chat_is_now(
     context: BrowserContext, tmp_path: Path
 ) -> None:
     with PageServer(tmp_path, PagedFakeClient(("one",))) as server:

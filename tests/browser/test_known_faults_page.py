@@ -20,7 +20,7 @@ def open_settings(chat: PageDriver) -> Locator:
     return dialog
 
 
-def test_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
+def test_b54_five_tabs_stream_at_once_and_neither_stop_nor_the_list_waits_for_them(
     open_page: Callable[..., PageDriver], server: PageServer
 ) -> None:
     server.client.replies = lambda request: ((request.messages or [])[-1]["content"] + " ") * 50
@@ -165,7 +165,7 @@ def test_a_page_that_sends_such_a_temperature_is_told_so_and_the_chat_stays_as_i
         "[click](javascript:window.hit='link')",
     ],
 )
-def test_markup_in_the_models_name_in_errors_and_in_the_panel_runs_nowhere(
+def test_b50_markup_in_the_models_name_in_errors_and_in_the_panel_runs_nowhere(
     context: BrowserContext, chat: PageDriver, server: PageServer, text: str
 ) -> None:
     asked: list[str] = []

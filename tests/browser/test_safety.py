@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import websockets
@@ -87,7 +89,7 @@ def test_an_idle_page_is_silent(context: BrowserContext, open_page: Callable[...
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_markup_is_shown_as_typed_and_runs_nowhere(
+def test_b50_markup_is_shown_as_typed_and_runs_nowhere(
     text: str, context: BrowserContext, chat: PageDriver, server: PageServer
 ) -> None:
     asked = watch(context)
@@ -106,7 +108,7 @@ def test_markup_is_shown_as_typed_and_runs_nowhere(
     expect(chat.page.locator("#pc-title")).to_contain_text(text[:10])
 
 
-def test_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> None:
+def test_b50_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> None:
     chat.ask("A title to come")
     nasty = "<img src=x onerror=\"window.hit='title'\"> & <b>bold</b>"
     server.do(server.service.rename(chat.session_id, nasty))
@@ -115,6 +117,28 @@ def test_titles_are_text_everywhere(chat: PageDriver, server: PageServer) -> Non
     chat.chat_menu(chat.session_id, "delete")
     expect(chat.page.locator(".toast")).to_contain_text("<img src=x")
     assert chat.page.evaluate("window.hit ?? null") is None
+
+
+def test_b50_an_imported_file_is_text_everywhere(
+    context: BrowserContext, chat: PageDriver, server: PageServer, tmp_path: Path
+) -> None:
+    asked, words = watch(context), " ".join(NASTY[:5])
+    turns = [{"role": role, "content": f"{role}: {words}"} for role in ("system", "user", "assistant")]
+    file = tmp_path / "<img src=x onerror=window.hit=1>.jsonl"
+    file.write_text(json.dumps({"title": words, "messages": turns}) + "\n", "utf-8")
+    chat.test_id("more-menu").click()
+    with chat.page.expect_file_chooser() as chooser:
+        chat.test_id("import").click()
+    chooser.value.set_files(file)
+    report = chat.test_id("import-report")
+    expect(report).to_contain_text("<img src=x onerror")
+    report.get_by_role("button").click()
+    expect(chat.messages("assistant")).to_contain_text("<style>body{display:none!important}</style>")
+    chat.messages("assistant").hover()
+    chat.page.wait_for_timeout(150)
+    assert chat.page.evaluate("window.hit ?? null") is None
+    assert chat.page.evaluate("getComputedStyle(document.body).display") != "none"
+    assert [url for url in asked if not url.startswith((server.url, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize("text", [" ".join(NASTY[:2]), " ".join(NASTY[2:5])])
@@ -139,7 +163,9 @@ def test_a_title_and_a_system_prompt_with_markup_run_nowhere(
     assert all(url.startswith((server.url, "data:", "blob:")) for url in asked)
 
 
-def test_copy_gives_exactly_what_the_model_wrote(context: BrowserContext, chat: PageDriver, server: PageServer) -> None:
+def test_b49_copy_gives_exactly_what_the_model_wrote(
+    context: BrowserContext, chat: PageDriver, server: PageServer
+) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     text = "Use `vector<int>`:\n\n```cpp\nstd::vector<int> a; // <todo>\n\tint x = 1;\n```\n\nfrom $5 to $7 \\(x^2\\)"
     server.client.replies = (text,)
@@ -169,10 +195,10 @@ def test_a_socket_from_another_origin_is_refused(server: PageServer) -> None:
     assert not server.do(connect(f"http://127.0.0.1:{server.port + 1}"))
 
 
-def test_seven_tabs_each_get_their_own_reply(open_page: Callable[..., PageDriver], server: PageServer) -> None:
+def test_eight_tabs_each_get_their_own_reply(open_page: Callable[..., PageDriver], server: PageServer) -> None:
     server.client.replies = lambda request: ((request.messages or [])[-1]["content"] + " ") * 20
     server.client.delay_s = 0.01
-    tabs = [open_page() for _ in range(7)]
+    tabs = [open_page() for _ in range(8)]
     for index, tab in enumerate(tabs):
         tab.page.bring_to_front()
         tab.new_chat()

@@ -21,7 +21,7 @@ def echo(request: object) -> str:
     return (request.messages[-1]["content"] + " ") * 25  # type: ignore[attr-defined]
 
 
-def test_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
+def test_b42_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
     same_page: PageDriver, server: PageServer
 ) -> None:
     chat = same_page
@@ -63,7 +63,7 @@ def test_the_list_does_not_move_under_the_pointer(same_page: PageDriver, server:
     assert chat.page.evaluate(order) != before
 
 
-def test_a_page_that_slept_loses_nothing_of_what_another_wrote(
+def test_b43_a_page_that_slept_loses_nothing_of_what_another_wrote(
     same_page: PageDriver, open_page: Callable[..., PageDriver], server: PageServer
 ) -> None:
     chat = same_page

@@ -20,7 +20,7 @@ def thinker(server: PageServer) -> Iterator[None]:
     server.client.marks_thinking = False
 
 
-def test_thinking_is_shown_apart_and_survives_a_reload_in_the_middle(
+def test_b25_thinking_is_shown_apart_and_survives_a_reload_in_the_middle(
     chat: PageDriver, server: PageServer, open_page: Callable[..., PageDriver]
 ) -> None:
     server.client.delay_s = 0.04
@@ -43,6 +43,12 @@ def test_thinking_is_shown_apart_and_survives_a_reload_in_the_middle(
     chat.page.keyboard.press("Enter")
     expect(thinking.locator(".md")).to_have_text("A plan with <b>marks</b> and </thin")
     assert thinking.locator("b").count() == 0
+    chat.page.reload()
+    expect(thinking.locator(".md")).to_be_visible()
+    thinking.locator("summary").click()
+    chat.page.reload()
+    expect(thinking.locator("summary")).to_have_text("Thinking")
+    expect(thinking.locator(".md")).to_be_hidden()
     other = open_page(f"?session={chat.session_id}").messages("assistant").last
     expect(other.get_by_test_id("thinking").locator("summary")).to_have_text("Thinking")
     expect(other.locator(".body > .md strong")).to_have_text("done")

@@ -28,7 +28,7 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize(
     "text", ["vector<int> a; <todo> x < y", "<think>", "a <b> c", "List<String> && x", "</div>", "<!-- kept -->"]
 )
-def test_angle_brackets_are_shown_as_typed(text: str) -> None:
+def test_b49_angle_brackets_are_shown_as_typed(text: str) -> None:
     import html
 
     shown = html.unescape(render_html(text))
@@ -67,7 +67,7 @@ def test_a_picture_becomes_a_link_so_that_no_other_host_is_asked() -> None:
     assert "noopener" in html
 
 
-def test_single_dollars_are_prices() -> None:
+def test_b49_single_dollars_are_prices() -> None:
     assert render_html("from $5 to $7 per GB") == "<p>from $5 to $7 per GB</p>\n"
 
 
