@@ -112,7 +112,7 @@ export class Message {
     this.body.caret(this.growing && !thinks);
     if (!awaiting) return this.waits.element.remove();
     this.waits.draw();
-    if (!this.waits.element.isConnected) this.text.append(this.waits.element);
+    if (this.waits.element.previousSibling !== this.text) this.text.after(this.waits.element);
   }
 
   #drawNote() {
