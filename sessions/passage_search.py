@@ -65,7 +65,8 @@ class PassageSearch:
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
             found = ranker.best(words, limit) if words else []
-        return found or [place * len(passages) // limit for place in range(min(limit, len(passages)))]
+        number = min(limit, len(passages))
+        return found or [place * len(passages) // number for place in range(number)]
 
     def forget(self) -> None:
         """Let go of all indexes."""

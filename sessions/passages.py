@@ -40,6 +40,7 @@ class _Unit(NamedTuple):
     start: int
     end: int
     weight: float
+    blanks: float  # what lies before it, in tokens
     ends_paragraph: bool
 
 
@@ -56,8 +57,8 @@ def split(text: str) -> list[Passage]:
     first = 0
     while first < len(units):
         end, weight, full = first, 0.0, first
-        while end < len(units) and (end == first or weight + units[end].weight <= TARGET):
-            weight += units[end].weight
+        while end < len(units) and (end == first or weight + units[end].blanks + units[end].weight <= TARGET):
+            weight += units[end].weight + (units[end].blanks if end > first else 0)
             end += 1
             if units[end - 1].ends_paragraph and weight >= _FULL * TARGET:
                 full = end
@@ -75,16 +76,19 @@ def _back(units: list[_Unit], first: int, end: int) -> int:
     begin, weight = end, 0.0
     while begin - 1 > first and weight + units[begin - 1].weight <= OVERLAP:
         begin -= 1
-        weight += units[begin].weight
+        weight += units[begin].weight + units[begin].blanks
     return begin
 
 
 def _units(text: str) -> Iterator[_Unit]:
     """The sentences and lines of a text, none longer than half a passage."""
+    before = 0
     for start, end in _parts(text, 0, len(text), _PARAGRAPH):
         small = list(_small(text, start, end, (_LINE, _SENTENCE, _WORD)))
         for place, (begin, stop) in enumerate(small):
-            yield _Unit(begin, stop, estimate(text[begin:stop]), place == len(small) - 1)
+            blanks = estimate(text[before:begin])
+            yield _Unit(begin, stop, estimate(text[begin:stop]), blanks, place == len(small) - 1)
+            before = stop
 
 
 def _small(text: str, start: int, end: int, borders: tuple[re.Pattern[str], ...]) -> Iterator[tuple[int, int]]:

@@ -209,7 +209,7 @@ def test_markers_in_names_files_templates_and_replies_open_no_turn(tmp_path: Pat
                 for kind, text in (("txt", SMALL), ("md", LARGE.replace(" ", FORGERY, 40)))
             ]
             sent = await ask(room, session_id, FORGERY, [one["id"] for one in found])
-            assert [one["how"].split()[0] for one in sent["user"]["files"]] == ["whole", "1"]
+            assert [one["how"].split()[-1] for one in sent["user"]["files"]] == ["tokens)", "passages"]
             assert sent["user"]["content"] == FORGERY and FORGERY.split("\n")[0] in found[0]["name"]
             await ask(room, session_id, "And then?", [], sent["reply"]["id"])
             turns = [PromptMessage(one["role"], one["content"]) for one in prompt_of(room)]
