@@ -183,7 +183,7 @@ def test_forks_leave_the_chat_as_it_is_and_versions_are_compared(same_page: Page
     dialog = chat.test_id("compare")
     expect(dialog.locator("mark")).to_have_text(["red", "blue"])
     chat.test_id("compare-follow").click()
-    expect(dialog).to_contain_text(re.compile("blue.*Another.*green"))
+    expect(dialog).to_contain_text(re.compile("blue.*Another.*green", re.DOTALL))
     chat.page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     for mode, number, siblings in (("fork-branch", 2, 0), ("fork-siblings", 2, 1), ("fork-tree", 4, 1)):

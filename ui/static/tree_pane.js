@@ -15,6 +15,8 @@ import { TreeSearch } from "./tree_search.js";
 const NEWS_MS = 100; // between two redraws for what comes from the server
 const MOST_CHOSEN = 4;
 const BEGIN = 120; // characters of a running reply
+const HINT = "Enter shows a message in the chat, Space chooses it for a comparison, Delete takes it away with all that follows, " +
+  "the star unfolds all folds of its level, a slash goes to the search, Shift F10 opens its menu.";
 const FILTERS = [["all", "All"], ["branches", "Branch points"], ["questions", "My questions"]];
 const narrow = matchMedia("(max-width: 820px)");
 
@@ -45,7 +47,7 @@ export class TreePane {
     this.facts = h("small", { "data-testid": "tree-facts" });
     this.none = h("p.none", {}, "The messages of this chat and their other versions will be listed here.");
     this.scroller = h("div.tree-list", {
-      role: "tree", tabIndex: 0, "aria-label": "Messages of all branches", "aria-multiselectable": "true",
+      role: "tree", tabIndex: 0, "aria-label": "Messages of all branches", "aria-multiselectable": "true", "aria-describedby": "pc-tree-hint",
       onkeydown: (event) => this.keys.take(event), onfocus: () => this.#focused(),
       oncontextmenu: (event) => this.#context(event),
     });
@@ -58,7 +60,8 @@ export class TreePane {
       id: "pc-tree", "aria-label": "Tree of this chat", "data-testid": "tree", hidden: true, onkeydown: (event) => this.#key(event),
     },
       h("div.tree-head", {}, h("h2", {}, "Tree"), this.facts, iconButton("close", "Close the tree", () => this.close())),
-      this.search.element, this.#filters(), h("div.tree-body", {}, this.scroller, this.map.element, this.none), this.foot);
+      this.search.element, this.#filters(), h("p.unseen", { id: "pc-tree-hint" }, HINT),
+      h("div.tree-body", {}, this.scroller, this.map.element, this.none), this.foot);
     byId("pc-kv").before(this.element);
     this.list = new TreeList(this.scroller, {
       stamp: (row) => rowStamp(row, this.#look(row)), make: (row) => rowElement(row, this.#look(row), this.rowActions),
