@@ -22,7 +22,7 @@ from .document_text import extract
 from .documents import Document
 from .errors import SessionError
 from .passage_search import PassageSearch
-from .passages import TARGET, Passage, estimate
+from .passages import TARGET, Passage, estimate, split
 from .rows import Message
 from .sent_files import Sent, SentPassage, Source, file_section, passages_section, read_sources
 from .service_core import ServiceCore
@@ -181,10 +181,10 @@ class DocumentService:
         """Places of the passages that fit a question best and into a budget of tokens, in order; their tokens."""
         limit = max(1, budget // TARGET)
         found = await asyncio.to_thread(self._search.best, sha256, text, passages, question, limit)
+        counts = [self._count((sha256, str(place)), text[slice(*passages[place])]) for place in found]
         kept: list[int] = []
         total = 0
-        for place in found:
-            tokens = await self._count((sha256, str(place)), text[slice(*passages[place])])
+        for place, tokens in zip(found, await asyncio.gather(*counts), strict=True):
             if kept and total + tokens > budget:
                 break
             kept.append(place)
@@ -248,8 +248,9 @@ class DocumentService:
         async with self._extracting:
             _, data = await self._core.read(self._store.attachments.read, file.id)
             made = await extract(data, file.name)
-        keep = self._store.documents.keep
-        return await self._core.write(keep, file.session_id, file.sha256, made.text, made.problem)
+            passages = await asyncio.to_thread(split, made.text or "")
+        document = Document(file.sha256, made.text, made.problem)
+        return await self._core.write(self._store.documents.keep, file.session_id, document, passages)
 
     async def _kept(self, session_id: str, sha256: str) -> Document | None:
         """A document by its content; read anew from any attachment that has it."""

@@ -6,12 +6,12 @@ The rows of a file go with the last attachment that has its bytes, in the same p
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .connection import Connection
 from .ids import now
-from .passages import Passage, split
+from .passages import Passage
 
 
 @dataclass(slots=True)
@@ -53,23 +53,23 @@ class Documents:
         with self._reader.reading() as connection:
             return [Passage(*row) for row in connection.execute(query, [sha256])]
 
-    def keep(self, session_id: str, sha256: str, text: str | None, problem: str | None) -> Document:
+    def keep(self, session_id: str, document: Document, passages: Sequence[Passage]) -> Document:
         """Put down what came of reading a file, and its passages; what was there before stays.
 
         Nothing is put down of a file that is gone meanwhile.
         """
-        passages = split(text) if text else []
+        sha256 = document.sha256
         with self._writer.transaction(durable=False) as connection:
             if connection.execute("SELECT 1 FROM attachments WHERE sha256 = ? LIMIT 1", [sha256]).fetchone():
                 done = connection.execute(
                     "INSERT INTO documents (sha256, text, problem, made_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    [sha256, text, problem, now()],
+                    [sha256, document.text, document.problem, now()],
                 )
                 if done.rowcount:
                     rows = ((sha256, number, *one) for number, one in enumerate(passages, 1))
                     statement = 'INSERT INTO passages (sha256, number, start, "end") VALUES (?, ?, ?, ?)'
                     connection.executemany(statement, rows)
-        return Document(sha256, text, problem)
+        return document
 
 
 def remove_unused(connection: sqlite3.Connection, hashes: Iterable[str]) -> None:
