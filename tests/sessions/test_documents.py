@@ -196,7 +196,7 @@ def test_a_temporary_chat_reads_files_that_no_file_holds(tmp_path: Path) -> None
     play(story())
 
 
-def test_markers_in_names_files_templates_and_replies_open_no_turn(tmp_path: Path) -> None:
+def test_b51_markers_in_names_files_templates_and_replies_open_no_turn(tmp_path: Path) -> None:
     builder = builder_of(CHATML)
     start, end = (builder._tokenizer.token_id(one) for one in ("<|im_start|>", "<|im_end|>"))
 
