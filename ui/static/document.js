@@ -99,9 +99,9 @@ class Viewer {
   }
 
   #draw() {
-    const { text, offset, end, total, passage } = this.found;
-    this.earlier.hidden = offset <= 0;
-    this.later.hidden = end >= total;
+    const { file, text, offset, end, total, passage } = this.found;
+    this.earlier.hidden = offset <= 0 || !file;
+    this.later.hidden = end >= total || !file;
     if (!passage) return this.text.replaceChildren(text);
     const cut = (from, to) => text.slice(Math.max(0, from - offset), Math.max(0, to - offset));
     const mark = h("mark", { "data-testid": "passage" }, cut(passage.start, passage.end));
