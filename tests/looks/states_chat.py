@@ -116,6 +116,6 @@ def very_long_title(stage: Stage) -> Iterator[None]:
 
 @state("Show earlier messages", ".older")
 def very_long_chat(stage: Stage) -> Iterator[None]:
-    stage.open_chat(stage.chats[LONG_CHAT])
+    stage.goto(f"?session={stage.chats[LONG_CHAT]}")
     stage.page.locator("#pc-log").evaluate("(log) => log.scrollTo(0, 0)")
     yield

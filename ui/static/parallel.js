@@ -77,11 +77,11 @@ export class Parallel {
     const runs = status === "streaming";
     const [sign, ended] = ENDS[status] ?? [null, ""];
     const figure = runs ? (speed ? rate(speed) : "starts") : status === "done" && tokens ? plural(tokens, "token") : ended;
-    const name = `${count(number)} ${figure}, version ${number} of ${total}, ${runs ? "being written" : ended}`; // begins with what is seen
+    const unseen = (words) => h("span.unseen", {}, words);
     return h("span.beside-one", { "data-testid": "parallel-reply", "data-message-id": id, "data-status": status, "data-on": String(on) },
-      h("button", { type: "button", "aria-label": on ? `${name}, shown` : `${name}: show it`,
-        "aria-current": on ? "true" : null, onclick: () => this.act.select(id) },
-      h("b", {}, count(number)), sign ? icon(sign, 13) : h("i", { "aria-hidden": "true" }), h("span", {}, figure)),
+      h("button", { type: "button", "aria-current": on ? "true" : null, onclick: () => this.act.select(id) },
+      unseen(on ? "Version " : "Show version "), h("b", {}, count(number)), unseen(` of ${total}, ${runs ? "being written, " : ended ? `${ended}, ` : ""}`),
+      sign ? icon(sign, 13) : h("i", { "aria-hidden": "true" }), h("span", {}, figure), unseen(on ? ", shown" : "")),
       runs ? iconButton("stop", `Stop version ${number}`, () => this.act.stop([id]), { "data-testid": "parallel-stop" }) : null);
   }
 }

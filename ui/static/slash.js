@@ -12,7 +12,7 @@ export class SlashMenu {
     this.act = act;
     this.found = [];
     this.at = 0;
-    this.list = h("ul.commands", { role: "listbox", id: "pc-commands", "aria-label": "Commands", tabIndex: -1 });
+    this.list = h("ul.commands", { role: "listbox", id: "pc-commands", "aria-label": "Commands" });
     this.said = h("span.unseen", { role: "status" });
     this.element = h("div.slash", { hidden: true, "data-testid": "commands" }, this.list,
       h("div.slash-hint", {}, "↑ ↓ choose · Tab completes · Esc closes · // sends a slash"));
