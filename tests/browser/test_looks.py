@@ -22,9 +22,9 @@ ALIKE = {
 }
 """States of which axe would see nothing but what it sees in another."""
 KNOWN = {
-    "aria-allowed-role: .contain:": "Gradio's: its main part around everything, which we call presentation, as ours is one",
+    "aria-allowed-role: .contain:": "Gradio's main part around everything, called presentation, as ours is one",
     "scrollable-region-focusable: #pc-commands:": "the arrow keys move its choice while the focus stays in the field",
-    "label-content-name-mismatch: #pc-tree-": "a row's name has its text, and in words what stands beside it in figures",
+    "label-content-name-mismatch: #pc-tree-": "a row's name has its text, and in words what beside it is figures",
 }
 """Findings that stay, each by its rule and element, with the reason."""
 
