@@ -162,6 +162,7 @@ def test_three_versions_are_compared_and_one_of_them_is_shown(same_page: PageDri
         f"A {colour} boat on a lake.\n\n{same}\n\n{same}!\n\n{same}?\n\nIt sails {way}."
         for colour, way in (("red", "home"), ("blue", "home"), ("red", "away"))
     ]
+    texts[2] += "\n\nFins, scales, gills: fishes!"
     replies = iter(texts)
     server.client.replies = lambda request: next(replies)
     chat.ask("Name a boat")
@@ -181,10 +182,11 @@ def test_three_versions_are_compared_and_one_of_them_is_shown(same_page: PageDri
     decoration = "(mark) => getComputedStyle(mark).textDecorationLine + getComputedStyle(mark).textDecorationStyle"
     assert dialog.locator("mark.ours").first.evaluate(decoration) == "underlinedotted"
     assert dialog.locator("mark.theirs").first.evaluate(decoration) == "underlinesolid"
-    expect(said).to_have_text("2 differences")
+    expect(dialog.locator("[data-apart]")).to_have_text(re.compile("^≠.*Fins"))
+    expect(said).to_have_text("3 differences")
     chat.page.keyboard.press("n")
     chat.page.keyboard.press("n")
-    expect(said).to_contain_text("2 of 2")
+    expect(said).to_contain_text("2 of 3")
     expect(said).to_contain_text("Column 3: away")
     expect(dialog.locator("mark.now")).to_have_text(["home", "away"])
     expect(dialog).not_to_contain_text("all of them have")

@@ -26,7 +26,7 @@ function facts(message, run, runs) {
 
 /** A line that says whose messages follow. */
 export function turnRow(names) {
-  return h("div.compare-row.turn", { role: "row" }, ...names.map((name) => h("div.compare-cell", { role: "cell" }, name ?? "–")));
+  return h("div.compare-row.turn", { role: "row" }, ...names.map((name) => h("div.compare-cell", { role: "cell", "data-empty": String(!name) }, name ?? "–")));
 }
 
 /** A row of paragraphs: {element, same, stops}. The first column is what the others are held against; `there` says which
@@ -53,13 +53,18 @@ function formatted(html) {
 /** Mark what differs; returns the places to stop at, {marks, texts: [column, text] of each side}. */
 function mark(blocks, cells, there) {
   const stops = [];
-  const ours = []; // ranges of the first column that others lack, each with the elements it gets
+  const ours = []; // ranges of the first column that others lack, each with the stop it belongs to
+  const strange = [];
+  let alone = true; // nobody has the paragraph of the first column
   for (let column = 1; column < cells.length; column++) {
     if (!there[column] || (!blocks[0] && !blocks[column])) continue;
     if (!blocks[0] || !blocks[column] || !alike(blocks[0], blocks[column])) {
-      stops.push(apart(blocks, cells, column));
+      const places = [0, column].filter((at) => blocks[at]);
+      stops.push({ marks: places.map((at) => cells[at]), texts: [0, column].map((at) => [at, blocks[at]?.text ?? ""]) });
+      if (blocks[column]) strange.push(cells[column]);
       continue;
     }
+    alone = false;
     const [left, right] = [cells[0].textContent, cells[column].textContent];
     const found = differences(left, right);
     const theirs = wrap(cells[column], found.map(([, , from, to]) => [from, to]), "theirs");
@@ -76,18 +81,15 @@ function mark(blocks, cells, there) {
     if (at >= 0) stop.marks = [...marked[at], ...stop.marks];
     if (!stop.marks.length) stop.marks = [stop.row];
   }
+  if (alone && blocks[0] && stops.length) strange.push(cells[0]);
+  strange.forEach(setApart); // last: the sign is no part of the text
   return stops;
 }
 
-/** Two paragraphs that have next to nothing in common, or only one: marked as wholes. */
-function apart(blocks, cells, column) {
-  const marks = [0, column].filter((at) => blocks[at]).map((at) => cells[at]);
-  for (const one of marks) {
-    if (one.dataset.apart) continue;
-    one.dataset.apart = "true";
-    one.prepend(h("span.apart", { title: "The others have no such paragraph", "aria-label": "Only here" }, "≠"));
-  }
-  return { marks, texts: [0, column].map((at) => [at, blocks[at]?.text ?? ""]) };
+/** Mark a paragraph as a whole: it has next to nothing in common with the one it is held against, or stands alone. */
+function setApart(cell) {
+  cell.dataset.apart = "true";
+  cell.prepend(h("span.apart", { role: "img", title: "Only here", "aria-label": "Only here" }, "≠"));
 }
 
 /** Ranges that touch or overlap as one, in order. */

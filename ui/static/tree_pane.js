@@ -111,6 +111,8 @@ export class TreePane {
     const inside = this.element.contains(document.activeElement);
     this.isOpen = false;
     this.element.hidden = true;
+    this.model = null;
+    this.#draw();
     this.act.opened(false);
     this.act.call("outline", { session: null }).catch(() => {});
     if (inside && this.back?.isConnected) this.back.focus({ preventScroll: true });
@@ -164,9 +166,10 @@ export class TreePane {
     try {
       const outline = await this.act.call("outline", { session });
       if (turn !== this.turn || !this.isOpen) return;
+      const opened = !this.model;
       this.model = new TreeModel(outline);
       this.#draw();
-      if (fresh) this.list.goTo(this.list.of(this.model.nodes.get(this.model.head)));
+      if (opened) this.list.goTo(this.list.current ?? this.list.of(this.model.nodes.get(this.model.head)));
       if (this.words) this.search.again();
     } catch (error) {
       this.loaded = undefined;
