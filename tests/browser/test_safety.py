@@ -132,7 +132,7 @@ def test_b50_an_imported_file_is_text_everywhere(
     chooser.value.set_files(file)
     report = chat.test_id("import-report")
     expect(report).to_contain_text("<img src=x onerror")
-    report.get_by_role("button").click()
+    report.get_by_role("button", name="Show the first").click()
     expect(chat.messages("assistant")).to_contain_text("<style>body{display:none!important}</style>")
     chat.messages("assistant").hover()
     chat.page.wait_for_timeout(150)

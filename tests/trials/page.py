@@ -98,6 +98,8 @@ def measure(say: Callable[[str], None] = print) -> None:
         very_long = add_long_chat(folder / "sessions.db", MESSAGES)
         short = add_long_chat(folder / "sessions.db", 10, "Short", seed=1)
         with PageServer(folder, engine) as server:
+            for session in (very_long, short):
+                server.do(server.service.update_settings(session, params={"max_tokens": 25_000}))
             page = browser.new_page(viewport={"width": 1480, "height": 920})
             begun = time.monotonic()
             driver = PageDriver(page, server.url).goto("?session=" + short)
@@ -191,6 +193,7 @@ def stop(driver: PageDriver, engine: PacedEngine, deaf: bool) -> float:
 def tabs(browser: Browser, server: PageServer, engine: PacedEngine) -> Iterator[dict[str, Any]]:
     """Tabs of one browser that stream at once; the last one is in front."""
     context = browser.new_context(viewport={"width": 1480, "height": 920})
+    # Chats of their own keep the usual limit of a reply.
     drivers, replies = [PageDriver(context.new_page(), server.url).goto("?session=") for _ in range(TABS)], {}
     reply = plain_reply(1_200)
     engine.replies = lambda request: reply
