@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,7 +125,9 @@ class ScriptedEngine:
         continues: bool = False,
         lane: str = "",
         keep: bool = True,
+        begins_with: Sequence[int] = (),
     ) -> None:
+        assert not begins_with, "the scripted engine says what it says from its first token on"
         text = bytes(one for one in prompt_token_ids if one < 256).decode(errors="replace")
         if text == "refuse":
             raise RequestError("The prompt has 9 tokens, and 4 fit.")
