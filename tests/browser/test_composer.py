@@ -188,3 +188,21 @@ def test_an_edit_that_was_left_is_offered_again(same_page: PageDriver, server: P
     page.page.reload()
     expect(page.messages()).to_have_count(2)
     expect(left).to_have_count(0)
+
+
+def test_a_message_to_a_chat_that_went_on_elsewhere_begins_a_branch_and_says_so(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    page = same_page
+    page.ask("One")
+    last = page.messages("assistant").last.get_attribute("data-message-id")
+    page.page.evaluate("() => { const { page } = window.pagedchat; page.showPath = () => {}; }")  # it hears of nothing
+    server.do(server.service.send(page.session_id, last, "Two, from elsewhere"))
+    page.test_id("composer").fill("Two, from here")
+    page.test_id("send").click()
+    toast = page.page.locator(".toast").last
+    expect(toast).to_contain_text("This chat had gone on in another window")
+    page.page.evaluate("() => { delete window.pagedchat.page.showPath; }")
+    toast.get_by_role("button", name="Show the other").click()
+    expect(page.messages("user").last).to_contain_text("Two, from elsewhere")
+    page.wait_done()

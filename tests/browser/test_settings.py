@@ -80,12 +80,14 @@ def test_every_section_opens_by_mouse_and_keys_and_says_what_holds_here(
 def test_storage_is_measured_copied_and_emptied_in_the_page(same_page: PageDriver, server: PageServer) -> None:
     chat = same_page
     chat.ask("A chat of some size")
-    title, folder = chat.page.locator("#pc-title").inner_text(), Path(server.folder)
+    folder = Path(server.folder)
     (folder / "cache" / "page").mkdir(parents=True, exist_ok=True)
     (folder / "cache" / "page" / "upload").write_bytes(b"0" * 5_000)
     dialog = open_section(chat, "Storage")
     place = chat.test_id("storage")
-    expect(place.locator(".set-largest")).to_contain_text(title)
+    largest = place.locator(".set-largest li").first
+    expect(largest).to_contain_text("messages")
+    title = largest.get_by_role("button").inner_text()
     expect(place).to_contain_text(str(folder / "sessions.db"))
     chat.test_id("back-up").click()
     expect(dialog.locator(".set-saved")).to_have_text("A copy was made and checked.")
@@ -103,8 +105,9 @@ def test_storage_is_measured_copied_and_emptied_in_the_page(same_page: PageDrive
     chat.test_id("confirm").click()
     expect(cache).to_have_count(0)
     assert not (folder / "cache" / "page").exists()
-    place.locator(".set-largest").get_by_role("button", name=title).first.click()
+    largest.get_by_role("button").click()
     expect(dialog).not_to_be_visible()
+    expect(chat.page.locator("#pc-title")).to_have_text(title)
 
 
 def test_a_preset_is_made_of_a_chat_and_warned_of_in_its_editor(same_page: PageDriver, server: PageServer) -> None:
@@ -122,9 +125,9 @@ def test_a_preset_is_made_of_a_chat_and_warned_of_in_its_editor(same_page: PageD
     expect(form.get_by_test_id("part-warning")).to_have_count(0)
     expect(form.locator(".begins")).to_contain_text("<system>It is 2025. You add.")
     form.get_by_label("Tools", exact=True).fill("[{]")
-    expect(form.locator("[data-part=tools] .problem")).to_contain_text("no valid JSON")
+    expect(form.locator(".part[data-part=tools] .problem")).to_contain_text("no valid JSON")
     form.get_by_label("Tools", exact=True).fill('[{"b": 1, "a": 2}]')
-    expect(form.locator("[data-part=tools]")).to_contain_text("1 tool, 15 bytes")
+    expect(form.locator(".part[data-part=tools]")).to_contain_text("1 tool, 15 bytes")
     form.get_by_test_id("confirm").click()
     expect(form).to_have_count(0)
 
@@ -139,7 +142,7 @@ def test_a_preset_is_made_of_a_chat_and_warned_of_in_its_editor(same_page: PageD
     open_section(chat, "Presets")
     row = dialog.get_by_test_id("preset").filter(has_text="Sums")
     row.get_by_label("Edit").click()
-    expect(form.get_by_test_id("drift")).to_contain_text("differs from token 8")
+    expect(form.get_by_test_id("drift")).to_contain_text("on: 2025 instead of 2026")
     expect(form.get_by_test_id("drift").locator("code")).to_have_text(["2025", "2026"])
     form.get_by_label("Policy").fill("Never lost")
     chat.page.keyboard.press("Escape")

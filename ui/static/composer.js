@@ -235,7 +235,7 @@ export class Composer {
   }
 
   #key(event) {
-    if (event.isComposing || this.slash.key(event)) return;
+    if (event.isComposing || event.keyCode === 229 || this.slash.key(event)) return; // 229: an input method has the key
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this.submit();

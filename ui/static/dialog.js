@@ -12,16 +12,22 @@ export function showDialog(title, content, { wide = false, testid = "dialog" } =
       h("button.icon", { type: "button", "aria-label": "Close", title: "Close", onclick: () => close() }, icon("close")));
     const dialog = h(wide ? "dialog.dialog.wide" : "dialog.dialog", {
       "aria-labelledby": "pc-dialog-title", "data-testid": testid,
-      onclose: () => { placeToasts(); dialog.remove(); resolve(result); },
+      onclose: () => { placeToasts(); dialog.remove(); holdPage(); resolve(result); },
       onclick: (event) => { if (event.target === dialog) close(); },
       onkeydown: (event) => { if (event.key === "Escape") event.stopPropagation(); },
     }, head);
     dialog.append(...content(close).filter(Boolean));
     byId("pc").append(dialog);
+    holdPage();
     dialog.showModal();
     placeToasts();
     (dialog.querySelector("[data-first]") ?? dialog.querySelector("button"))?.focus();
   });
+}
+
+/** Behind the settings the page can not be used; but a dialog is a part of it, and holds back all else by itself. */
+function holdPage() {
+  byId("pagedchat").inert = document.documentElement.hasAttribute("data-settings") && !document.querySelector("#pc dialog");
 }
 
 /** Ask before something that cannot be undone; true if the answer is yes. */

@@ -69,8 +69,10 @@ export class FileChips {
     const found = await this.act.call("files", { session }).catch(() => null);
     if (!found || session !== this.act.session()) return;
     const known = new Map(this.items.map((one) => [one.id, one]));
-    const there = found.filter((one) => !this.queued.has(one.id)).map((one) => ({ ...known.get(one.id), ...one }));
-    this.items = [...there, ...this.items.filter((one) => !one.id)];
+    const coming = this.items.filter((one) => !one.id);
+    const comes = (one) => !known.has(one.id) && coming.some(({ name, size }) => name === one.name && size === one.size);
+    const there = found.filter((one) => !this.queued.has(one.id) && !comes(one));
+    this.items = [...there.map((one) => ({ ...known.get(one.id), ...one, how: known.get(one.id)?.how ?? one.how })), ...coming];
     this.#draw();
     this.act.changed();
   }

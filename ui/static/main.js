@@ -91,6 +91,7 @@ class Page {
     socket.on("purged", ({ ids }) => this.purged(ids));
     socket.on("folders", ({ folders }) => this.sidebar.setFolders(folders));
     socket.on("branch", () => this.sidebar.trash.stale());
+    socket.on("files", ({ session }) => { if (session === this.current) this.composer.files.refresh(); });
     socket.on("draft", ({ draft }) => this.composer.takeDraft(draft.session_id, draft));
     socket.on("path", (frame) => this.showPath(frame));
     socket.on("message", ({ session, message }) => {

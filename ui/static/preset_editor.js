@@ -125,7 +125,7 @@ class Editor {
     const field = h("input.line", properties);
     field.value = this.preset[name] ?? "";
     this.fields[name] = field;
-    return h("label.part", {}, h("span", {}, label), field, help && h("small", {}, help));
+    return h("div.part", {}, h("label", {}, h("span", {}, label), field), help && h("small", {}, help));
   }
 
   /** A part with its help, and a place for warnings beside it. */
