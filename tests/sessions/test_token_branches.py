@@ -1,4 +1,4 @@
-"""A branch at a token: what the model held likely there, and a reply that goes on as if another one had been sampled."""
+"""A branch at a token: what the model held likely there, and a reply that goes on as if another had been sampled."""
 
 from __future__ import annotations
 
