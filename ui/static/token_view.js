@@ -109,11 +109,11 @@ class TokenView {
     this.open?.close(false);
     const piece = this.pieces[Number(span.dataset.at)];
     this.#focus(Number(span.dataset.at));
-    span.classList.add("chosen");
+    span.classList.add("tok-open");
     this.open = new TokenChoices(span, piece, {
       ask: () => this.#ask(span, piece), choose: (token) => this.#branch(piece, token),
       closed: (back) => {
-        span.classList.remove("chosen");
+        span.classList.remove("tok-open");
         this.open = null;
         if (back) span.focus({ preventScroll: true });
       },
@@ -123,7 +123,7 @@ class TokenView {
   async #ask(span, piece) {
     const found = await this.page.socket.call("alternatives", { message: this.message, index: piece.index });
     span.style.setProperty("--p", String(found.taken.probability));
-    span.classList.add("told");
+    span.classList.add("tok-told");
     return found;
   }
 
