@@ -10,13 +10,10 @@ import asyncio
 import codecs
 import re
 import unicodedata
-from dataclasses import dataclass
 
 from . import pdf_text
 from .checks import clean_text
-
-MOST_CHARACTERS = 4_000_000
-"""Of a document; some ten books."""
+from .extracted import MOST_CHARACTERS, Extract
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -36,14 +33,6 @@ _PLAIN_CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _LOOKED_AT = 1 << 16
 _FEW = 400
 """Of so many bytes one control may be an accident in a text of old letters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extract:
-    """What came of a file: its text, or why there is none."""
-
-    text: str | None
-    problem: str | None = None
 
 
 async def extract(data: bytes, name: str) -> Extract:

@@ -17,10 +17,9 @@ import json
 import logging
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .document_text import Extract
+from .extracted import MOST_CHARACTERS, Extract
 
 MOST_PAGES = 2_000
 SECONDS = 30.0
@@ -49,8 +48,6 @@ async def read(data: bytes, *, seconds: float = SECONDS) -> Extract:
     Args:
         seconds: the longest that it may take.
     """
-    from .document_text import Extract
-
     command = [sys.executable, "-P", "-m", __name__]
     try:
         child = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
@@ -107,8 +104,6 @@ def _answer(data: bytes) -> dict[str, Any]:
 
 
 def _text_of(reader: Any) -> dict[str, Any]:
-    from .document_text import MOST_CHARACTERS
-
     pages: list[str] = []
     size, broken = 0, False
     for page in reader.pages:

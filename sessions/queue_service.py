@@ -42,7 +42,7 @@ class QueueService:
         self._core = core
         self._queue = core.store.queue
         self._replies = replies
-        self._sessions = set(self._queue.sessions())
+        self._sessions = set(self._queue.sessions())  # in which something waits, or has since the start
         self._problems: dict[str, str] = {}
         self._sending: set[str] = set()
         core.followers.subscribe(self._hear)
@@ -146,7 +146,7 @@ class QueueService:
         await self._tell(session_id)
 
     async def _send_now(self, session_id: str, queued_id: str, parent_id: str | None) -> View | None:
-        found = await self._find(session_id, queued_id)
+        found = await self._core.read(self._queue.find, session_id, queued_id)
         if parent_id is None or not await self._core.read(self._queue.is_above, found.under_id, parent_id):
             parent_id = found.after_id
         if parent_id in self._core.jobs and parent_id != found.after_id:
@@ -158,12 +158,6 @@ class QueueService:
             return await self._send(found, parent_id)
         finally:
             await self._tell(session_id)
-
-    async def _find(self, session_id: str, queued_id: str) -> Queued:
-        for one in await self._core.read(self._queue.of_session, session_id):
-            if one.id == queued_id:
-                return one
-        raise SessionError("This message does not wait any more: it was sent, changed or removed meanwhile.")
 
     async def _send(self, one: Queued, parent_id: str) -> View:
         sent = await self._replies.send_queued(one, parent_id)
@@ -209,8 +203,6 @@ class QueueService:
 
     async def _tell(self, session_id: str) -> None:
         view = await self.view(session_id)
-        if not view:
-            self._sessions.discard(session_id)
         self._core.tell({"type": "queue", "session_id": session_id, "queue": view})
 
     def _view(self, one: Queued, files: dict[str, View]) -> View:

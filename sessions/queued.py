@@ -86,6 +86,15 @@ class Queue:
         with self._reader.reading() as connection:
             return _of_session(connection, session_id)
 
+    def find(self, session_id: str, queued_id: str) -> Queued:
+        """A message that waits.
+
+        Raises:
+            SessionError: it does not wait any more.
+        """
+        with self._reader.reading() as connection:
+            return find(connection, session_id, queued_id)
+
     def is_above(self, message_id: str, leaf_id: str) -> bool:
         """Whether a message is another one or above it."""
         with self._reader.reading() as connection:

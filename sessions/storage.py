@@ -37,7 +37,7 @@ WITH texts AS (
 SELECT s.id, s.title, s.deleted_at, coalesce(texts.messages, 0) AS messages,
        coalesce(texts.size, 0) + coalesce(ids.size, 0) AS size, coalesce(files.size, 0) AS file_size
 FROM sessions s LEFT JOIN texts ON texts.session_id = s.id LEFT JOIN ids ON ids.session_id = s.id
-LEFT JOIN files ON files.session_id = s.id ORDER BY 5 + 6 DESC, s.key
+LEFT JOIN files ON files.session_id = s.id ORDER BY s.key
 """
 
 

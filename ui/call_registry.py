@@ -74,7 +74,6 @@ def check(frame: View) -> None:
         _check_number(name, frame.get(name))
     for name in ("ids", "files"):
         _check_ids(frame.get(name))
-    _check_ids(frame.get("files"))
 
 
 def _check_number(name: str, value: Any) -> None:

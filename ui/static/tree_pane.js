@@ -172,6 +172,7 @@ export class TreePane {
       if (opened) this.list.goTo(this.list.current ?? this.list.of(this.model.nodes.get(this.model.head)));
       if (this.words) this.search.again();
     } catch (error) {
+      if (turn !== this.turn) return;
       this.loaded = undefined;
       if (!error.lost) complain(error);
     }
