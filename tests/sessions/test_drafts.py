@@ -18,10 +18,10 @@ def test_a_draft_survives_and_other_pages_hear_of_it(tmp_path: Path) -> None:
             room.events.clear()
             draft = await room.service.library.save_draft(session_id, "half a ques", reply["id"], None, 0)
             assert (draft["version"], draft["text"], draft["parent_id"]) == (1, "half a ques", reply["id"])
-            assert room.events == [{"type": "draft", "draft": draft}]
+            assert [one for one in room.events if one["type"] == "draft"] == [{"type": "draft", "draft": draft}]
             room.events.clear()
             assert await room.service.library.save_draft(session_id, "half a ques", reply["id"], None, 1) == draft
-            assert room.events == []
+            assert not [one for one in room.events if one["type"] == "draft"]
         async with ChatRoom(tmp_path / "s.db") as room:
             assert await room.service.library.draft(session_id) == draft
 
