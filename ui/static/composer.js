@@ -3,6 +3,7 @@
 import { byId, h, icon } from "./dom.js";
 import { ContextBar } from "./context_bar.js";
 import { DraftOffer, Drafts } from "./drafts.js";
+import { fit } from "./field.js";
 import { FileChips } from "./file_chips.js";
 import { SlashMenu } from "./slash.js";
 
@@ -209,8 +210,7 @@ export class Composer {
   }
 
   #fit() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight, Math.max(72, innerHeight * TALLEST))}px`;
+    fit(this.field, Math.max(72, innerHeight * TALLEST));
   }
 
   #typed(remember = true) {

@@ -1,6 +1,7 @@
 // A message being edited in place.
 
 import { h } from "./dom.js";
+import { fit } from "./field.js";
 import { toast } from "./toasts.js";
 
 export class Editor {
@@ -44,8 +45,7 @@ export class Editor {
   }
 
   #fit() {
-    this.field.style.height = "auto";
-    this.field.style.height = `${Math.min(this.field.scrollHeight + 2, innerHeight * 0.6)}px`;
+    fit(this.field, innerHeight * 0.6, 2);
   }
 
   #key(event) {

@@ -1,6 +1,7 @@
 // A long message of the reader's own is folded: what it says first is enough to know it by, and the reply stays near.
 
 import { h } from "./dom.js";
+import { markLong } from "./field.js";
 
 const LONGEST = 1_800; // characters
 const MOST_LINES = 24;
@@ -16,6 +17,7 @@ export class Fold {
   draw(words) {
     const lines = words.length > LONGEST ? MOST_LINES + 1 : (words.match(/\n/g)?.length ?? 0) + 1;
     const long = lines > MOST_LINES;
+    markLong(this.text, words);
     this.text.classList.toggle("folded", long && !this.open);
     if (!long) return this.button.remove();
     this.button.textContent = this.open ? "Show less" : "Show all";
