@@ -158,7 +158,7 @@ class Attachments:
         """Remove those contents that no row names."""
         with self._writer.transaction(durable=False) as connection:
             for sha256 in set(hashes):
-                if not _is_named(connection, sha256):
+                if not is_named(connection, sha256):
                     self._files.remove(sha256)
 
     def sweep(self, grace_s: float = GRACE_S) -> int:
@@ -173,7 +173,7 @@ class Attachments:
         if not old:
             return 0
         with self._writer.transaction(durable=False) as connection:
-            unused = [name for name in old if not _is_named(connection, name)]
+            unused = [name for name in old if not is_named(connection, name)]
             for name in unused:
                 self._files.remove(name)
         return len(unused)
@@ -236,5 +236,6 @@ def _attachment(connection: sqlite3.Connection, attachment_id: str) -> Attachmen
     return Attachment(*row)
 
 
-def _is_named(connection: sqlite3.Connection, sha256: str) -> bool:
+def is_named(connection: sqlite3.Connection, sha256: str) -> bool:
+    """Whether any row, deleted or not, has this content."""
     return connection.execute("SELECT 1 FROM attachments WHERE sha256 = ? LIMIT 1", [sha256]).fetchone() is not None

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .attachments import is_named
 from .connection import Connection
 from .ids import now
 from .passages import Passage
@@ -60,7 +61,7 @@ class Documents:
         """
         sha256 = document.sha256
         with self._writer.transaction(durable=False) as connection:
-            if connection.execute("SELECT 1 FROM attachments WHERE sha256 = ? LIMIT 1", [sha256]).fetchone():
+            if is_named(connection, sha256):
                 done = connection.execute(
                     "INSERT INTO documents (sha256, text, problem, made_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                     [sha256, document.text, document.problem, now()],
@@ -75,6 +76,6 @@ class Documents:
 def remove_unused(connection: sqlite3.Connection, hashes: Iterable[str]) -> None:
     """Remove the documents of those contents that no attachment has any more, inside an open transaction."""
     for sha256 in set(hashes):
-        if connection.execute("SELECT 1 FROM attachments WHERE sha256 = ? LIMIT 1", [sha256]).fetchone() is None:
+        if not is_named(connection, sha256):
             connection.execute("DELETE FROM passages WHERE sha256 = ?", [sha256])
             connection.execute("DELETE FROM documents WHERE sha256 = ?", [sha256])

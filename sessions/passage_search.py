@@ -68,11 +68,6 @@ class PassageSearch:
         number = min(limit, len(passages))
         return found or [place * len(passages) // number for place in range(number)]
 
-    def forget(self) -> None:
-        """Let go of all indexes."""
-        with self._lock:
-            self._kept.clear()
-
 
 class _Index:
     def __init__(self, texts: Sequence[str]) -> None:

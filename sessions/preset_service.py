@@ -109,8 +109,7 @@ class PresetService:
             (await self._core.engine.build_prompt([*messages, {"role": "user", "content": text}], True, now()))
             for text in ("A", "1")
         ]
-        ids, others = first.prompt_token_ids, second.prompt_token_ids
-        return ids[: next((place for place, (a, b) in enumerate(zip(ids, others, strict=False)) if a != b), len(ids))]
+        return first.prompt_token_ids[: _first_difference(first.prompt_token_ids, second.prompt_token_ids)]
 
     async def _lengths(self, preset: Preset) -> dict[str, int]:
         tokenize = self._core.engine.tokenize
@@ -145,10 +144,7 @@ class PresetService:
 
 
 def _first_difference(theirs: list[int], ours: list[int]) -> int | None:
-    """Index of the first id of a preset's beginning that a chat's prompts do not have there; None if they have all.
-
-    A chat whose ids end before is known no further.
-    """
+    """Index of the first id that differs; None if there is none as far as both go: a chat is known no further."""
     for place, (one, other) in enumerate(zip(theirs, ours, strict=False)):
         if one != other:
             return place

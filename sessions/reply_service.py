@@ -203,7 +203,7 @@ class ReplyService:
         if attachment_ids:
             self.core.tell({"type": "attachments", "session_id": session_id})
         user_view = self.core.tell_message(user)
-        return {"user": user_view, "reply": self._start(session, reply)}
+        return {"user": user_view, "reply": self.start(session, reply)}
 
     async def _regenerate(self, message_id: str, n: int, own: dict[str, Any]) -> View:
         if not 1 <= n <= MOST_AT_ONCE:
@@ -219,7 +219,7 @@ class ReplyService:
             (reply, own if one in (None, seed) else {**own, "seed": one})
             for reply, one in zip(replies, seeds, strict=True)
         ]
-        view = self._start(session, *first)
+        view = self.start(session, *first)
         for reply, its_own in others:
             self._run(reply, its_own)
         return view
@@ -230,7 +230,7 @@ class ReplyService:
             if not reply.empty:
                 check_continuable(path, reply, self.fingerprint())
         session, reply = await self.core.write(self.core.store.resume_reply, message_id)
-        return self._start(session, reply, json_object(reply.generation.own) if reply.generation else None)
+        return self.start(session, reply, json_object(reply.generation.own) if reply.generation else None)
 
     async def _edit(self, message_id: str, text: str) -> View:
         old = await self.core.read(self.core.store.message, message_id)
@@ -242,23 +242,19 @@ class ReplyService:
         self.core.tell_draft(draft)
         view = self.core.tell_message(edited)
         if reply is not None:
-            return {"message": view, "user": view, "reply": self._start(session, reply)}
+            return {"message": view, "user": view, "reply": self.start(session, reply)}
         self.core.tell_head(session.id, edited.id)
         self.core.tell_session(session)
         return {"message": view, "user": None, "reply": None}
 
-    def start(self, session: Session, reply: Message, given: Given | None = None) -> View:
-        """Begin a reply whose row is there and shown; its view.
-
-        Args:
-            given: see ``build_prompt``.
-        """
-        return self._start(session, reply, None, given)
-
-    def _start(
+    def start(
         self, session: Session, reply: Message, own: dict[str, Any] | None = None, given: Given | None = None
     ) -> View:
-        """Begin a reply, which is shown, unless it is one to a message that waited in another branch."""
+        """Begin a reply whose row is there; its view. It is shown, unless its question waited in another branch.
+
+        Args:
+            own, given: see ``build_prompt``.
+        """
         self._titles.cancel(session.id)
         view = self._run(reply, own, given)
         self.core.tell_head(session.id, session.head_id)  # another branch may be shown

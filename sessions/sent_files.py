@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from .wording import counted
+
 RETRIEVAL = """\
 These passages of {files} may help to answer. After what you take from one, put its number in brackets, such as [1].
 
@@ -69,7 +71,7 @@ class Source:
     def words(self) -> str:
         """For people: "whole (2,310 tokens)", "6 of 212 passages" or "not sent"."""
         if self.how == "whole":
-            return "whole" if self.tokens is None else f"whole ({self.tokens:,} token{'s' if self.tokens != 1 else ''})"
+            return "whole" if self.tokens is None else f"whole ({counted(self.tokens, 'token')})"
         return f"{len(self.passages):,} of {self.of:,} passages" if self.how == "passages" else "not sent"
 
 

@@ -84,7 +84,8 @@ class StorageService:
     async def copies(self) -> list[View]:
         """The copies of the database, the newest first: see ``Backup``; ``removable`` is not the newest sound one."""
         found = await asyncio.to_thread(list_backups, self._path)
-        return [_copy_view(one, removable=one.name in _removable(found)) for one in found]
+        removable = _removable(found)
+        return [_copy_view(one, removable=one.name in removable) for one in found]
 
     async def back_up(self) -> list[View]:
         """Copy the database now; the copies as they are then.

@@ -119,7 +119,7 @@ class TokenBranches:
             params["max_tokens"] += begin  # a limit counts from the beginning of the run
         given = Given([*reply.ids[:index], token_id], params, json_object(run.own))
         session, made = await self._core.write(self._core.store.add_branch, message_id, content)
-        return self._replies.start(session, made, given)
+        return self._replies.start(session, made, given=given)
 
     async def _generated(self, message_id: str) -> GeneratedReply:
         status = self._core.engine.status

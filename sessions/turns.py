@@ -159,9 +159,8 @@ def add_replies(connection: sqlite3.Connection, message_id: str, count: int = 1)
     if _is_empty(target):
         _hide(connection, target.id)
         replaced = None
-    first = start_reply(connection, target.session_id, question, replaced, target.kind)
     place = (connection, target.session_id, question, replaced, target.kind)
-    return [first, *(_insert_reply(*place) for _ in range(count - 1))]
+    return [start_reply(*place), *(_insert_reply(*place) for _ in range(count - 1))]
 
 
 def add_edit(connection: sqlite3.Connection, message_id: str, text: str) -> tuple[str, str | None]:

@@ -20,7 +20,7 @@ from .views import View, list_item
 RATES_EVERY_S = 1.0
 RENDERS_PER_S = 20
 COST_SHARE = 3
-"""A reply whose render takes t seconds is rendered every 8 t seconds at most."""
+"""A reply whose render takes t seconds is rendered every ``COST_SHARE`` t seconds at most."""
 NUM_HUES = 6
 TEMPORARY_WAITS_S = 30.0
 """How long a temporary chat waits for its page to come back."""

@@ -69,11 +69,11 @@ def finished_blocks(message: View) -> Blocks:
     return {"blocks": list(blocks_of(message["content"])), "thoughts": list(blocks_of(message["reasoning"] or ""))}
 
 
-def finished_message(message: View, *, with_blocks: bool = True) -> View:
-    """A message that will not grow: its text as typed, and as HTML if a model wrote it and the page lacks it."""
+def finished_message(message: View) -> View:
+    """A message that will not grow: its text as typed, and as HTML if a model wrote it."""
     if message["role"] != "assistant":
         return {**message, "blocks": None}
-    return {**message, **finished_blocks(message)} if with_blocks else message
+    return {**message, **finished_blocks(message)}
 
 
 def growing_message(message: View, blocks: Blocks | None) -> View:
