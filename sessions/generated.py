@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from . import turns
 from .errors import SessionError
 from .recipe import Recipe, read_recipe
-from .rows import GENERATION_COLUMNS, Generation, Message, unpack
+from .rows import Generation, Message
+from .stored_facts import ids_of, runs_of
 
-_RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? AND model_fingerprint = ? ORDER BY run"
-_IDS = "SELECT header_tokens, token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
 _NO_TOKENS = "The loaded model did not write this reply, so its tokens are not known; regenerate it with this model."
 
 
@@ -56,11 +55,10 @@ def read_generated(connection: sqlite3.Connection, message_id: str, fingerprint:
     message = turns.kept_message(connection, message_id)
     if message.status == "streaming":
         raise SessionError("This reply is still being written; wait for its end or stop it.")
-    runs = [Generation.from_row(row) for row in connection.execute(_RUNS, [message_id, fingerprint])]
-    row = connection.execute(_IDS, [message_id, fingerprint]).fetchone()
-    if not runs or row is None or len(row[1]) // 4 <= row[0]:
+    runs = [one for one in runs_of(connection, message_id) if one.model_fingerprint == fingerprint]
+    header, ids = ids_of(connection, message_id, fingerprint)
+    if not runs or len(ids) <= header:
         raise SessionError(_NO_TOKENS)
-    header, ids = row[0], unpack(row[1])
     begins = [0, *(_begin(runs[0], one, header, len(ids)) for one in runs[1:])]
     recipe = read_recipe(connection, message_id, runs[0].run)
     return GeneratedReply(message, recipe, ids[:header], ids[header:], runs, begins)

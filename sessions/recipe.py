@@ -14,11 +14,9 @@ from typing import Any
 from . import tree, turns
 from .errors import SessionError
 from .prompts import prompt_messages, question_after
-from .rows import GENERATION_COLUMNS, Generation, Message, PromptPath, json_object, unpack
+from .rows import Generation, Message, PromptPath, json_object
+from .stored_facts import ids_of, runs_of
 from .summaries import ASIDE, INSTRUCTION, SUMMARY
-
-_RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run"
-_IDS = "SELECT header_tokens, token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
 
 
 @dataclass
@@ -71,15 +69,14 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
         SessionError: there is no such reply or run, or it has no ids.
     """
     reply = turns.message(connection, message_id)
-    runs = [Generation.from_row(row) for row in connection.execute(_RUNS, [message_id])]
+    runs = runs_of(connection, message_id)
     wanted = runs[-1:] if run is None else [one for one in runs if one.run == run]
     if not wanted or not wanted[0].model_fingerprint:
         raise SessionError("No model wrote this message, or there is no such run, so there is nothing to repeat.")
     if reply.status == "streaming":
         raise SessionError("This reply is still being written; wait for its end.")
     one, fingerprint = wanted[0], wanted[0].model_fingerprint
-    row = connection.execute(_IDS, [message_id, fingerprint]).fetchone()
-    header, ids = (row[0], unpack(row[1])) if row else (0, [])
+    header, ids = ids_of(connection, message_id, fingerprint)
     later = [other for other in runs if other.run > one.run and other.model_fingerprint == fingerprint]
     path = tree.prompt_path(connection, turns.session(connection, reply.session_id), reply.parent_id, fingerprint)
     messages, message_ids = prompt_messages(path)

@@ -9,7 +9,7 @@ from . import turns
 from .rows import GENERATION_COLUMNS, Generation, Message, unpack
 
 _RUNS = f"SELECT {GENERATION_COLUMNS} FROM generations g WHERE message_id = ? ORDER BY run"
-_IDS = "SELECT token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
+_IDS = "SELECT header_tokens, token_ids FROM message_tokens WHERE message_id = ? AND fingerprint = ?"
 
 
 @dataclass
@@ -28,6 +28,16 @@ def read_facts(connection: sqlite3.Connection, message_id: str, fingerprint: str
         SessionError: there is none.
     """
     found = turns.message(connection, message_id)
-    runs = [Generation.from_row(row) for row in connection.execute(_RUNS, [message_id])]
+    ids = ids_of(connection, message_id, fingerprint)[1]
+    return StoredFacts(found, runs_of(connection, message_id), ids or None)
+
+
+def runs_of(connection: sqlite3.Connection, message_id: str) -> list[Generation]:
+    """All runs that made a message, oldest first."""
+    return [Generation.from_row(row) for row in connection.execute(_RUNS, [message_id])]
+
+
+def ids_of(connection: sqlite3.Connection, message_id: str, fingerprint: str) -> tuple[int, list[int]]:
+    """How many ids are a reply's header, and all ids that a message has for one model; 0 and none if it has none."""
     row = connection.execute(_IDS, [message_id, fingerprint]).fetchone()
-    return StoredFacts(found, runs, unpack(row[0]) if row and row[0] else None)
+    return (row[0], unpack(row[1])) if row else (0, [])

@@ -89,7 +89,7 @@ function bag({ text }) {
 }
 
 /** Share of the words of both that both have: 0 to 1. */
-export function likeness(one, other) {
+function likeness(one, other) {
   let both = 0;
   for (const [word, times] of one.words) both += Math.min(times, other.words.get(word) ?? 0);
   return (2 * both) / Math.max(1, one.total + other.total);

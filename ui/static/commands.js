@@ -5,7 +5,6 @@ import { h } from "./dom.js";
 import { openMenu } from "./menu.js";
 import { toast } from "./toasts.js";
 
-const NOT_HERE = "That is not a part of this page yet.";
 const MOST_REPLIES = 8;
 
 /** {name, takes: what may follow, needs: whether it must, about, run(page, rest) -> nothing, or why it was not done}. */
@@ -16,23 +15,18 @@ export const COMMANDS = [
   { name: "regenerate", takes: "number", about: "Another reply, or several at once", run: regenerate },
   { name: "continue", about: "Write the last reply further", run: goOn },
   { name: "stop", about: "Stop the reply", run: (page) => (page.chat.running ? void page.turns.stop() : "No reply is being written here.") },
-  { name: "compact", about: "Go on from a summary of this chat", run: (page) => offered(page, "compact") },
+  { name: "compact", about: "Go on from a summary of this chat", run: (page) => void page.compact() },
   { name: "fork", about: "A new chat that begins with this one", run: fork },
-  { name: "tree", about: "All branches of this chat", run: (page) => offered(page, "showTree") },
+  { name: "tree", about: "All branches of this chat", run: (page) => void page.showTree() },
   { name: "compare", about: "Versions of the last reply side by side", run: compare },
   { name: "settings", about: "System prompt and sampling", run: (page) => void page.showSettings() },
   { name: "preset", takes: "name", about: "Begin a new chat with a preset", run: preset },
   { name: "export", about: "This chat as a file", run: exportChat },
   { name: "rename", takes: "title", needs: true, about: "Give this chat another name", run: rename },
   { name: "search", takes: "words", about: "Search chats and messages", run: search },
-  { name: "shortcuts", about: "Keys that work here", run: (page) => offered(page, "showShortcuts") },
+  { name: "shortcuts", about: "Keys that work here", run: (page) => void page.showShortcuts() },
   { name: "help", about: "What can be typed here", run: () => void help() },
 ];
-
-function offered(page, method) {
-  if (typeof page[method] !== "function") return NOT_HERE;
-  return void page[method]();
-}
 
 async function setSystem(page, text) {
   if (!text) return void page.showSettings();
@@ -69,8 +63,8 @@ function fork(page) {
 }
 
 function compare(page) {
-  const last = [...page.chat.ids].reverse().map((id) => page.chat.items.get(id)).find((one) => one.role === "assistant");
-  if ((last?.view.siblings ?? []).length < 2) return "The last reply has no other version to compare with.";
+  const last = page.chat.items.get(page.chat.ids.findLast((id) => page.chat.items.get(id).role === "assistant"));
+  if ((last?.siblings.length ?? 0) < 2) return "The last reply has no other version to compare with.";
   return void page.messageActions.compareVersions(last);
 }
 

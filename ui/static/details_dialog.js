@@ -3,13 +3,12 @@
 import { copyText } from "./clipboard.js";
 import { showDialog } from "./dialog.js";
 import { h, iconButton } from "./dom.js";
-import { count, plural, rate, seconds } from "./format.js";
+import { count, plural, rate, seconds, STATES } from "./format.js";
 
 const REASONS = {
   stop: "the model ended it", length: "the reply limit was reached", abort: "it was stopped", error: "it failed",
   refused: "the prompt had no room",
 };
-const STATES = { streaming: "being written", done: "done", stopped: "stopped", interrupted: "interrupted", error: "failed" };
 const ROLES = { user: "Your message", assistant: "Reply", system: "System message", tool: "Tool" };
 const SHORT = 12;
 
@@ -129,7 +128,7 @@ function again({ run }, reproduce) {
 }
 
 /** What became of a reply that was made again. */
-export function outcome({ same, first_difference: first, tokens, changed, promised, verified, engine }) {
+function outcome({ same, first_difference: first, tokens, changed, promised, verified, engine }) {
   if (changed.includes("model")) return "Another model is loaded now, so this reply cannot be made again.";
   if (changed.includes("prompt")) return "What this reply answered cannot be made again exactly.";
   if (same) return `The same ${plural(tokens, "token")} came again.${verified ? "" : " Whether the prompt was the same is not known."}`;

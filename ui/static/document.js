@@ -5,6 +5,8 @@ import { h, icon, iconButton, refill } from "./dom.js";
 import { count } from "./format.js";
 import { complain } from "./toasts.js";
 
+const STEP = 20_000; // characters that come at once, as many as the server sends
+
 export class Documents {
   /** `page` has: socket, chat. */
   constructor(page) {
@@ -125,7 +127,7 @@ class Viewer {
   async #more(way) {
     const { file, offset, end, text } = this.found;
     try {
-      const got = await this.socket.call("document", { file, offset: way < 0 ? Math.max(0, offset - this.#step) : end });
+      const got = await this.socket.call("document", { file, offset: way < 0 ? Math.max(0, offset - STEP) : end });
       const before = this.scroller.scrollHeight - this.scroller.scrollTop;
       if (way < 0) this.found = { ...this.found, text: got.text.slice(0, offset - got.offset) + text, offset: got.offset };
       else this.found = { ...this.found, text: text + got.text, end: end + got.text.length };
@@ -134,9 +136,5 @@ class Viewer {
     } catch (error) {
       complain(error);
     }
-  }
-
-  get #step() {
-    return 20_000;
   }
 }

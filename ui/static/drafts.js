@@ -68,13 +68,9 @@ export class Drafts {
   /** Remove all that this browser keeps; returns how many there were. What is typed here comes back with the next key. */
   forget() {
     for (const draft of this.known.values()) draft.forgotten = true;
-    try {
-      const keys = Object.keys(localStorage).filter((key) => key.startsWith(KEY));
-      for (const key of keys) localStorage.removeItem(key);
-      return keys.length;
-    } catch {
-      return 0; // storage is off
-    }
+    const keys = storedKeys();
+    for (const key of keys) localStorage.removeItem(key);
+    return keys.length;
   }
 
   /** Save what could not be saved before. */
@@ -112,6 +108,15 @@ export class Drafts {
       if ((text || dirty) && !this.unstored.has(session || null)) localStorage.setItem(KEY + (session || "new"), JSON.stringify({ text, version, dirty }));
       else localStorage.removeItem(KEY + (session || "new"));
     } catch { /* storage is off or full: the text stays in this page */ }
+  }
+}
+
+/** Where this browser keeps drafts, of messages and of edits. */
+export function storedKeys() {
+  try {
+    return Object.keys(localStorage).filter((key) => key.startsWith(KEY));
+  } catch {
+    return []; // storage is off
   }
 }
 

@@ -31,6 +31,9 @@ export function bytes(value) {
   return `${Math.round(value / (1 << 20))} MiB`;
 }
 
+/** What is said of a message that is not done. */
+export const STATES = { streaming: "being written", stopped: "stopped", interrupted: "interrupted", error: "failed" };
+
 /** The heading under which a chat is listed. */
 export function dayGroup(time, now = new Date()) {
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();

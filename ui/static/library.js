@@ -1,15 +1,12 @@
 // What can be done with whole chats and with branches: menus, calls to the server, and the way back from each.
 
 import { askLine } from "./dialog.js";
+import { exportAddress, FORMATS } from "./export_files.js";
 import { importFiles } from "./import.js";
 import { manyChats } from "./many_chats.js";
 import { actOf, showPresets } from "./presets.js";
 import { complain, toast } from "./toasts.js";
-
-const EXPORT = "/api/sessions/export";
-const FORMATS = [
-  ["markdown", "Markdown"], ["pagedchat", "pagedchat JSON"], ["openai", "OpenAI JSONL"], ["sharegpt", "ShareGPT"],
-];
+import { tried } from "./tried.js";
 
 export class Library {
   /** `page` has: socket, sidebar, session, create(options), open(id), show(id). */
@@ -24,14 +21,8 @@ export class Library {
     return this.page.socket.call(op, fields);
   }
 
-  /** Run a call; what goes wrong is said. Resolves with undefined then. */
-  async #try(op, fields) {
-    try {
-      return await this.#call(op, fields);
-    } catch (error) {
-      complain(error);
-      return undefined;
-    }
+  #try(op, fields) {
+    return tried(this.page.socket, op, fields);
   }
 
   /** A change that holds only for the chat as it is known here. */
@@ -78,8 +69,8 @@ export class Library {
 
   /** Files to fetch; null means all chats. */
   exportChoices(...sessions) {
-    const ids = sessions[0] ? `&ids=${encodeURIComponent(sessions.map((one) => one.id).join(","))}` : "";
-    return FORMATS.map(([format, label]) => ({ label, icon: "export", testid: `export-${format}`, href: `${EXPORT}?format=${format}${ids}` }));
+    const ids = sessions[0] ? sessions.map((one) => one.id) : [];
+    return FORMATS.map(([format, label]) => ({ label, icon: "export", testid: `export-${format}`, href: exportAddress(format, ids) }));
   }
 
   folderMenu(folder) {

@@ -5,6 +5,7 @@ import { h, icon, refill } from "./dom.js";
 import { EditDraft, leftEdit } from "./edit_drafts.js";
 import { Editor } from "./editor.js";
 import { Fold } from "./fold.js";
+import { STATES } from "./format.js";
 import { footParts, openMessageMenu } from "./message_foot.js";
 import { RawView } from "./raw_view.js";
 import { Thinking } from "./thinking.js";
@@ -17,7 +18,6 @@ const ENDED = {
 };
 
 const NAMES = { user: "You", assistant: "Reply", system: "System message", tool: "Tool" };
-const STATES = { streaming: "being written", stopped: "stopped", interrupted: "interrupted", error: "failed" };
 
 export class Message {
   /** `act` has: run(name, message, button) for what stands in `bar(message)` and `menu(message)`, edit(id, text),

@@ -5,7 +5,8 @@ import { showCompare } from "./compare.js";
 import { showDetails } from "./details_dialog.js";
 import { plural } from "./format.js";
 import { askRegenerate } from "./regenerate_dialog.js";
-import { complain, toast } from "./toasts.js";
+import { toast } from "./toasts.js";
+import { tried } from "./tried.js";
 import { showTokens } from "./token_view.js";
 
 const WRITTEN = "This reply is still being written: stop it first, or wait for its end";
@@ -62,14 +63,8 @@ export class MessageActions {
     return this.page.socket.call(op, fields);
   }
 
-  /** Run a call; what goes wrong is said. Resolves with undefined then. */
-  async #try(op, fields) {
-    try {
-      return await this.#call(op, fields);
-    } catch (error) {
-      complain(error);
-      return undefined;
-    }
+  #try(op, fields) {
+    return tried(this.page.socket, op, fields);
   }
 
   // -- the list -----------------------------------------------------------------------------------------------------

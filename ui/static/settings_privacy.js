@@ -1,10 +1,9 @@
 // What is kept where and what never leaves this computer; and what this program is.
 
 import { h } from "./dom.js";
+import { storedKeys } from "./drafts.js";
 import { plural } from "./format.js";
 import { button, copyable, facts, heading, page } from "./settings_parts.js";
-
-const DRAFT = "pagedchat.draft.";
 
 export function privacySection(settings) {
   const place = h("div.set-privacy");
@@ -16,7 +15,7 @@ export function privacySection(settings) {
 function privacy(settings, again) {
   const { page: main } = settings.act;
   const { installation } = settings.facts;
-  const drafts = storedDrafts();
+  const drafts = storedKeys().length;
   const forget = () => {
     const number = main.composer.drafts.forget();
     again();
@@ -46,20 +45,12 @@ function privacy(settings, again) {
   ].filter(Boolean);
 }
 
-function storedDrafts() {
-  try {
-    return Object.keys(localStorage).filter((key) => key.startsWith(DRAFT)).length;
-  } catch {
-    return 0; // storage is off
-  }
-}
-
 export function aboutSection(settings) {
   const place = h("div");
   const element = page("about", null, place);
   const fill = () => {
     const { installation } = settings.facts;
-    const { page: main, } = settings.act;
+    const { page: main } = settings.act;
     const versions = installation?.versions ?? {};
     const lines = [`pagedchat ${main.version}`, ...Object.entries(versions).map(([name, version]) => `${name} ${version}`)];
     place.replaceChildren(

@@ -3,11 +3,10 @@
 
 import { confirmed } from "./dialog.js";
 import { h } from "./dom.js";
+import { exportAddress, FORMATS } from "./export_files.js";
 import { plural } from "./format.js";
 import { button, copyable, facts, heading, momentOf, page, size } from "./settings_parts.js";
 
-const EXPORT = "/api/sessions/export";
-const FORMATS = [["pagedchat", "pagedchat JSON"], ["markdown", "Markdown"], ["openai", "OpenAI JSONL"], ["sharegpt", "ShareGPT"]];
 const KINDS = { daily: "of the day", version: "before an update", hand: "by hand", replaced: "put aside by a restore" };
 
 export function storageSection(settings) {
@@ -132,7 +131,9 @@ class Storage {
   }
 
   #exports() {
-    const links = FORMATS.map(([format, label]) => h("a.quiet", { href: `${EXPORT}?format=${format}`, download: "" }, label));
+    const whole = ([format]) => format === "pagedchat"; // first: it alone has everything
+    const links = [...FORMATS.filter(whole), ...FORMATS.filter((one) => !whole(one))].map(([format, label]) =>
+      h("a.quiet", { href: exportAddress(format), download: "" }, label));
     return [heading("Take all chats with you"), h("p", {}, `Every chat that is not in the trash, as one file. The first kind has all branches and can be imported again.`),
       h("div.set-row", {}, ...links)];
   }

@@ -1,11 +1,10 @@
 // One row of the outline as an element: a message in a line, or a fold.
 
 import { h, icon, iconButton } from "./dom.js";
-import { plural } from "./format.js";
+import { plural, STATES } from "./format.js";
 
 const WHO = { user: "You", assistant: "Reply", system: "System prompt", tool: "Tool" };
 const ICONS = { user: "you", assistant: "reply", system: "tune", tool: "tune" };
-const ENDED = { stopped: "stopped", interrupted: "interrupted", error: "failed", streaming: "being written" };
 
 /** The element of a row. `look`: {usual, found, chosen, here, words, rate}; `act`: toggle(row), show(row), menu(row, button). */
 export function rowElement(row, look, act) {
@@ -38,7 +37,7 @@ function messageElement(row, look, act) {
   const { node } = row;
   const versions = node.parent.children.length;
   const who = node.kind === "summary" ? "Summary" : WHO[node.role];
-  const said = [who, node.text || "no text yet", versions > 1 && `version ${node.version} of ${versions}`, ENDED[node.status],
+  const said = [who, node.text || "no text yet", versions > 1 && `version ${node.version} of ${versions}`, STATES[node.status],
     look.head && "end of the shown branch", row.depth === 0 || "on another branch", moment(node.time)];
   const more = iconButton("more", "More", (event) => { event.stopPropagation(); act.menu(row, more); },
     { tabIndex: -1, "data-testid": "tree-menu", "aria-haspopup": "menu" });
@@ -58,8 +57,8 @@ function messageElement(row, look, act) {
 function statusMark({ status }, { rate }) {
   if (status === "streaming") return h("span.live", { title: "Being written" }, rate || "");
   if (status === "done") return null;
-  return h("span.ended", { "data-status": status, title: ENDED[status] },
-    status === "stopped" ? h("i") : icon("warn", 13), h("span", {}, ENDED[status]));
+  return h("span.ended", { "data-status": status, title: STATES[status] },
+    status === "stopped" ? h("i") : icon("warn", 13), h("span", {}, STATES[status]));
 }
 
 function foldElement(row, look, act) {

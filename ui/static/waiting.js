@@ -3,6 +3,7 @@
 import { h, icon, iconButton } from "./dom.js";
 import { plural } from "./format.js";
 import { complain, toast } from "./toasts.js";
+import { tried } from "./tried.js";
 
 export class Waiting {
   /** `page` has: socket, chat, composer, current, open(id, options). */
@@ -18,7 +19,7 @@ export class Waiting {
   }
 
   #try(op, fields) {
-    return this.#call(op, fields).catch((error) => { complain(error); return undefined; });
+    return tried(this.page.socket, op, { session: this.page.current, ...fields });
   }
 
   /** What waits in the shown chat. */
