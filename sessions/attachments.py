@@ -192,6 +192,20 @@ def attach(connection: sqlite3.Connection, session_id: str, message_id: str, att
         connection.execute("UPDATE attachments SET message_id = ? WHERE id = ?", [message_id, attachment_id])
 
 
+def set_removed(connection: sqlite3.Connection, session_id: str, attachment_ids: Iterable[str], removed: bool) -> None:
+    """Take files of a chat away with the message that waits with them, or bring them back with it.
+
+    Raises:
+        SessionError: there is no such file.
+    """
+    for attachment_id in attachment_ids:
+        _attachment(connection, attachment_id)
+        connection.execute(
+            "UPDATE attachments SET deleted_at = ? WHERE id = ? AND session_id = ? AND message_id IS NULL",
+            [now() if removed else None, attachment_id, session_id],
+        )
+
+
 def put_sent(connection: sqlite3.Connection, message_id: str, sent: Sent | None) -> None:
     """Put down what prompts have around the content of a message; it stays so for ever."""
     if sent is not None:

@@ -110,7 +110,6 @@ class QueueService:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _add(self, session_id: str, after_id: str, text: str, files: Sequence[str], place: int | None) -> View:
-        await self._set_removed(files, False)  # they went with one that was removed, if this brings it back
         added = await self._core.write(self._queue.add, session_id, after_id, text, files, place)
         self._sessions.add(session_id)
         if files:
@@ -122,14 +121,9 @@ class QueueService:
 
     async def _remove(self, session_id: str, queued_id: str) -> View:
         removed = await self._core.write(self._queue.remove, session_id, queued_id)
-        await self._set_removed(removed.files, True)
         self._problems.pop(queued_id, None)
         await self._tell(session_id)
         return {"after": removed.after_id, "text": removed.text, "files": removed.files}
-
-    async def _set_removed(self, files: Sequence[str], removed: bool) -> None:
-        for one in files:
-            await self._core.write(self._core.store.attachments.set_deleted, one, removed)
 
     async def _take_back(self, session_id: str, queued_id: str) -> View:
         taken, draft = await self._core.write(self._queue.take_back, session_id, queued_id)

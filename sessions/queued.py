@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import drafts, tree, turns
+from . import attachments, drafts, tree, turns
 from .connection import Connection
 from .drafts import Draft
 from .errors import SessionError
@@ -115,6 +115,7 @@ class Queue:
             after_id = _reply(connection, session_id, after_id)
             if len(_of_session(connection, session_id)) >= MOST:
                 raise SessionError(f"{MOST} messages are waiting in this chat already; let some of them be sent first.")
+            attachments.set_removed(connection, session_id, files, False)  # they went with one that this brings back
             queued_id = _insert(connection, session_id, after_id, text, files)
             if place is not None:
                 others = [one for one in _ids_after(connection, after_id) if one != queued_id]
@@ -122,13 +123,15 @@ class Queue:
             return find(connection, session_id, queued_id)
 
     def remove(self, session_id: str, queued_id: str) -> Queued:
-        """Take a message out of the queue; returns it as it was.
+        """Take a message out of the queue with its files; returns it as it was.
 
         Raises:
             SessionError: it does not wait any more.
         """
         with self._writer.transaction(durable=True) as connection:
-            return take(connection, session_id, queued_id)
+            removed = take(connection, session_id, queued_id)
+            attachments.set_removed(connection, session_id, removed.files, True)
+            return removed
 
     def take_back(self, session_id: str, queued_id: str) -> tuple[Queued, Draft]:
         """Make a message that waits the beginning of the chat's draft: (the message as it was, the draft).

@@ -315,6 +315,9 @@ def test_files_wait_with_their_message_go_with_it_and_come_back_with_it(tmp_path
             assert (await queue.view(session))[0]["files"] == [{"id": file["id"], "name": "notes.txt", "size": 25}]
             gone = await queue.remove(session, one["id"])
             assert await documents.waiting(session) == []
+            with pytest.raises(SessionError, match="no such reply"):
+                await queue.add(session, gone["files"][0], gone["text"], gone["files"])
+            assert room.store.attachments.find(file["id"]).deleted_at is not None, "what is refused brings nothing back"
             again = await queue.add(session, gone["after"], gone["text"], gone["files"])
             assert (await queue.take_back(session, again["id"]))["files"] == [file["id"]]
             assert [one["id"] for one in await documents.waiting(session)] == [file["id"]]
