@@ -91,6 +91,7 @@ def test_the_main_job_is_done_with_tab_and_enter_alone(same_page: PageDriver, se
     hands.key("Enter")
     expect(chat.test_id("sibling-label")).to_have_text("2/2")
     chat.wait_done()
+    hands.tab_to("composer")  # the focus was on the message, or on its button again if the reply was quick
     hands.tab_to("sibling-prev", "Shift+Tab")
     hands.key("Enter")
     expect(chat.messages("assistant").last).to_contain_text("First.")

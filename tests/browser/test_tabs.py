@@ -155,6 +155,7 @@ def test_settings_changed_in_one_page_show_in_the_open_dialog_of_another(
     dialog.get_by_label("Reply limit").fill("98")
     expect(dialog.locator(".set-saved")).to_have_text("Saved")
     chat.page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
     own = server.do(server.service.open(shown))["session"]["own_params"]
     assert own == {"max_tokens": 98, "seed": 7}
 
