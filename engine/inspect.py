@@ -58,12 +58,13 @@ def branch_rows(
 ) -> list[dict[str, Any]]:
     """One row a logical block: its tokens, the physical block or None, its count, and the requests that hold it."""
     found, owners, rows = kv.match(token_ids, salt), _owners(requests), []
+    full = found.blocks
     for logical in range(kv.demand.logical(len(token_ids))):
         wanted = min(kv.block_size, len(token_ids) - logical * kv.block_size)
         block, held = None, 0
-        if logical < len(found.blocks):
-            block, held = found.blocks[logical], wanted
-        elif logical == len(found.blocks) and found.partial:
+        if logical < len(full):
+            block, held = full[logical], wanted
+        elif logical == len(full) and found.partial:
             block, held = found.partial[0], found.partial_tokens
         if block == NO_BLOCK:
             block = None

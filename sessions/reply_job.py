@@ -35,7 +35,7 @@ from .turns import REFUSED
 
 SAVE_INTERVAL_S = 0.21
 STOP_GRACE_S = 1.0
-LAST_WORD_S = 0.1
+LAST_WORD_S = 0.05
 """How long a stopped reply waits for what the engine measured; in the middle of a step the engine hears nothing."""
 RETRY_S = 1.0
 _ATTEMPTS = 3

@@ -17,6 +17,7 @@ from ..engine.errors import PagedChatError
 from ..sessions.outline import node_view
 from .engine_views import alerts_view, status_view
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
+from .kv_packing import pack_rows
 from .views import (
     Blocks,
     View,
@@ -317,9 +318,7 @@ class Connection:
         if session_id != self.session_id or not self.panel:
             return
         rows, old = table.pop("rows"), self._rows
-        changed = (
-            rows if old is None else [row for row in rows if row["logical"] >= len(old) or old[row["logical"]] != row]
-        )
+        changed = pack_rows(rows, old)
         if old is None or changed or len(rows) != len(old):
             self._rows = rows
             self._put({"ev": "kv-table", **table, "total": len(rows), "fresh": old is None, "rows": changed})

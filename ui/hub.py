@@ -18,7 +18,7 @@ from .reply_render import RunningReply
 from .views import View, list_item
 
 RATES_EVERY_S = 1.0
-RENDERS_PER_S = 20
+RENDERS_PER_S = 30
 COST_SHARE = 3
 """A reply whose render takes t seconds is rendered every ``COST_SHARE`` t seconds at most."""
 NUM_HUES = 6

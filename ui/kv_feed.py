@@ -10,6 +10,7 @@ import asyncio
 from typing import Any, Protocol
 
 from ..engine.errors import PagedChatError
+from .kv_packing import pack_event
 
 GATHER_S = 0.1
 _EVENT_FIELDS = ("seq", "type", "blocks", "ref_counts", "states", "num_tokens")
@@ -128,7 +129,7 @@ def page_event(event: dict[str, Any]) -> dict[str, Any]:
     """An event as the page needs it."""
     kept = {name: event.get(name) for name in _EVENT_FIELDS}
     labels = event.get("labels") or {}
-    return {**kept, "owner": labels.get("session") or event.get("request_id")}
+    return pack_event({**kept, "owner": labels.get("session") or event.get("request_id")})
 
 
 def table_row(row: dict[str, Any]) -> dict[str, Any]:

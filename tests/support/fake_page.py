@@ -72,5 +72,17 @@ class FakePage:
         self._pump.cancel()
 
 
+def unpacked_rows(table: dict[str, Any], before: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a packed block table, for a page that has ``before``."""
+    rows = []
+    for run in table["rows"]:
+        alike = {name: value for name, value in run.items() if name not in ("span", "physical")}
+        for at in range(run["span"]):
+            logical = run["logical"] + at
+            block = run["physical"][at] if "physical" in run else before[logical]["physical"]
+            rows.append({**alike, "logical": logical, "physical": block})
+    return rows
+
+
 def utf16_prefix(text: str, units: int) -> str:
     return text.encode("utf-16-le")[: 2 * units].decode("utf-16-le")

@@ -33,11 +33,13 @@ WATCH = """() => {
         const kind = /"ev":"([a-z-]+)"/.exec(data.slice(0, 40))?.[1] ?? "answer";
         watch.kinds[kind] = (watch.kinds[kind] ?? 0) + data.length;
     });
+    const replies = () => [...document.querySelectorAll("article.assistant")];
+    const before = replies().at(-1)?.dataset.messageId; // what is watched is the reply that comes after it
     let shown = -1;
     let last = performance.now();
     const look = () => {
-        const reply = [...document.querySelectorAll("article.assistant")].at(-1);
-        const found = reply?.textContent.match(/w\\d+/g)?.at(-1);
+        const reply = replies().at(-1);
+        const found = reply?.dataset.messageId === before ? null : reply.textContent.match(/w\\d+/g)?.at(-1);
         const number = found ? Number(found.slice(1)) : -1;
         const frame = performance.now();
         watch.slowest = Math.max(watch.slowest, frame - last);
@@ -143,8 +145,8 @@ def begin(driver: PageDriver, engine: PacedEngine, reply: list[str]) -> None:
     engine.replies = lambda request: reply
     engine.given_at.clear()
     driver.page.evaluate("cancelAnimationFrame(window.watch?.asked)")
-    driver.send("Go on")
     driver.page.evaluate(WATCH)
+    driver.send("Go on")
 
 
 def wait_done(page: Page, seconds: float) -> None:
@@ -199,8 +201,8 @@ def tabs(browser: Browser, server: PageServer, engine: PacedEngine) -> Iterator[
     engine.replies = lambda request: reply
     for driver in drivers:
         driver.front().new_chat()
-        driver.send("Go on")
         driver.page.evaluate(WATCH)
+        driver.send("Go on")
         replies[driver.session_id] = driver
     for driver in drivers:
         driver.front()

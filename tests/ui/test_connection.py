@@ -17,7 +17,7 @@ from pagedchat.ui.markdown import render_blocks
 from pagedchat.ui.views import patch
 from support.chat_room import ChatRoom
 from support.fake_client import FakeEngineClient
-from support.fake_page import FakePage, utf16_prefix
+from support.fake_page import FakePage, unpacked_rows, utf16_prefix
 from support.paged_client import PagedFakeClient
 
 TEXT = "# Title\n\nSome *text* and `code` 😀 …\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end, with \\(x^2\\)."
@@ -206,11 +206,11 @@ def test_only_rows_of_the_block_table_that_changed_travel(tmp_path: Path) -> Non
         await page.until(lambda: tables(page) and tables(page)[-1]["total"] > len(shown))
         for table in tables(page):
             assert not table["fresh"]
-            for row in table["rows"]:
+            for row in unpacked_rows(table, shown):
                 assert shown.get(row["logical"]) != row, "this row has not changed"
                 shown[row["logical"]] = row
         rows = (await hub.kv.table(session))["rows"]
-        await page.until(lambda: {**shown, **rows_of(page)} == dict(enumerate(rows)))
+        await page.until(lambda: {**shown, **rows_of(page, shown)} == dict(enumerate(rows)))
 
     with_room(tmp_path, PagedFakeClient(["fine"]), story)
 
@@ -254,8 +254,11 @@ def tables(page: FakePage) -> list[dict[str, Any]]:
     return [frame for frame in page.frames if frame.get("ev") == "kv-table"]
 
 
-def rows_of(page: FakePage) -> dict[int, dict[str, Any]]:
-    return {row["logical"]: row for table in tables(page) for row in table["rows"]}
+def rows_of(page: FakePage, before: dict[int, dict[str, Any]] | None = None) -> dict[int, dict[str, Any]]:
+    shown = dict(before or {})
+    for table in tables(page):
+        shown.update((row["logical"], row) for row in unpacked_rows(table, shown))
+    return shown
 
 
 def test_a_draft_goes_to_pages_that_show_its_chat_and_presets_to_all(tmp_path: Path) -> None:

@@ -179,7 +179,10 @@ export class Chat {
   /** Messages that the next one does not follow are out of sight. */
   #setAside() {
     const aside = new Set(this.branch.below(this.ids));
-    for (const id of this.ids) this.items.get(id).element.hidden = aside.has(id);
+    for (const id of this.ids) {
+      const { element } = this.items.get(id);
+      if (element.hidden !== aside.has(id)) element.hidden = aside.has(id);
+    }
     const from = this.items.get(this.branch.id);
     if (from) from.element.after(this.branch.say(from.role, aside.size));
     else this.branch.bar.remove();

@@ -96,10 +96,17 @@ export function sentence(text) {
   return (text ?? "").split(/`([^`]+)`/).map((piece, index) => (index % 2 ? h("code", {}, piece) : piece)).filter(Boolean);
 }
 
-/** Make `elements` the children of `parent`, in this order; those that are in place are not touched. */
+/** Make `elements` the children of `parent`, in this order; those that are in place are not touched. What is not among
+ * them goes first: it would make all that follow it move. */
 export function place(parent, elements) {
+  const kept = new Set(elements);
   let at = parent.firstChild;
   for (const element of elements) {
+    while (at && !kept.has(at)) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
     if (element === at) at = at.nextSibling;
     else parent.insertBefore(element, at);
   }

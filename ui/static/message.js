@@ -179,6 +179,7 @@ export class Message {
   setLast(last) {
     if (last === this.last) return;
     this.last = last;
+    this.element.classList.toggle("ends", last);
     this.#drawNote();
   }
 

@@ -4,7 +4,7 @@ import { byId, framed, h, iconButton } from "./dom.js";
 import { EventStrip } from "./events.js";
 import { bytes, count, percent } from "./format.js";
 import { Grid } from "./grid.js";
-import { KvModel } from "./kvmodel.js";
+import { KvModel, unpacked } from "./kvmodel.js";
 import { BlockTable } from "./table.js";
 
 export class Panel {
@@ -107,7 +107,7 @@ export class Panel {
 
   takeEvents({ events }) {
     if (!this.model.loaded) return;
-    for (const event of events) {
+    for (const event of events.map(unpacked)) {
       if (!this.model.apply(event)) return this.#ask();
       if (event.type === "copied" || event.type === "evicted") this.grid.flash(event.blocks);
     }

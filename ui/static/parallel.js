@@ -56,7 +56,7 @@ export class Parallel {
     const batch = role === "assistant" ? this.batches.get(question) : null;
     const ids = batch ? siblings.filter((id) => batch.has(id)) : [];
     const shown = ids.length > 1 || (ids.length === 1 && ids[0] !== message.id);
-    message.beside.hidden = !shown;
+    if (message.beside.hidden === shown) message.beside.hidden = !shown;
     if (!shown) return refill(message.beside, "", () => []);
     const rows = ids.map((id) => ({ id, number: siblings.indexOf(id) + 1, on: id === message.id, ...this.states.get(id) }));
     refill(message.beside, JSON.stringify(rows), () => this.#row(rows, siblings.length));

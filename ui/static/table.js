@@ -1,18 +1,33 @@
 // The block table of the shown branch: one row a logical block. Only rows that changed touch the DOM.
+// A long chat has thousands of rows: they are boxes of one height that cost no layout while they are out of view.
 
-import { h } from "./dom.js";
+import { framed, h } from "./dom.js";
 import { plural } from "./format.js";
+
+const ROW = 24; // pixels, as in panel.css
+const AROUND = 20; // rows beyond what is in view
+const TOLD = ["logical", "physical", "count", "tokens"];
+const BLANK = h("tr", { role: "row" });
+
+function set(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
 
 export class BlockTable {
   /** `act.hover(blocks)` outlines blocks in the grid; `nameOf(owner)` says with whom a block is shared. */
   constructor(act, nameOf, hueOf) {
     Object.assign(this, { act, nameOf, hueOf });
     this.rows = [];
+    this.elements = [];
+    this.bare = new Set(); // rows whose cells are not there or say what was
     this.summary = h("small");
-    this.body = h("tbody");
-    this.holder = h("div.table-scroll", { tabIndex: 0 }, h("table", { "data-testid": "kv-table" },
-      h("thead", {}, h("tr", {}, ...["logical", "physical", "slots", "refs", "shared with"].map((name) =>
-        h("th", { scope: "col" }, name)))), this.body));
+    this.body = h("tbody", { role: "rowgroup" });
+    this.holder = h("div.table-scroll", { tabIndex: 0 }, h("table", { role: "table", "data-testid": "kv-table" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...["logical", "physical", "slots", "refs", "shared with"].map((name) =>
+        h("th", { role: "columnheader", scope: "col" }, name)))), this.body));
+    this.ask = framed(() => this.#draw());
+    this.holder.addEventListener("scroll", this.ask, { passive: true });
+    new ResizeObserver(this.ask).observe(this.holder);
     this.none = h("p.none", {}, "This chat has no blocks yet.");
     this.element = h("div.part", {}, h("h3", {}, "Block table of this branch", this.summary), this.none, this.holder);
     this.body.addEventListener("pointerover", (event) => {
@@ -23,42 +38,66 @@ export class BlockTable {
     this.take([], 0, true, 16, null);
   }
 
-  /** Rows that changed, each at its logical place; `total` rows in all. `fresh` forgets what was there. */
-  take(changed, total, fresh, blockSize, session) {
-    this.blockSize = blockSize;
+  /** Runs of rows that changed (see kv_packing.py); `total` rows in all. `fresh` forgets what was there. */
+  take(runs, total, fresh, blockSize, session) {
+    Object.assign(this, { blockSize, session });
     if (fresh) this.rows = [];
-    for (const row of changed) {
-      this.rows[row.logical] = row;
-      const element = this.#row(row, session);
-      const there = this.body.children[row.logical];
-      if (there) there.replaceWith(element);
-      else this.body.append(element);
+    const added = document.createDocumentFragment();
+    for (const { span, physical, ...run } of runs) {
+      for (let at = 0; at < span; at++) {
+        const logical = run.logical + at;
+        this.#put({ ...run, logical, physical: physical ? physical[at] : this.rows[logical].physical }, added);
+      }
     }
+    this.body.append(added);
     this.rows.length = total;
     while (this.body.childElementCount > total) this.body.lastElementChild.remove();
     this.holder.hidden = !total;
     this.none.hidden = Boolean(total);
     this.summary.textContent = total ? `${total} logical → ${this.physical.length} physical` : "";
+    this.ask();
   }
 
   get physical() {
     return this.rows.map((row) => row.physical).filter((block) => block !== null);
   }
 
-  #row(row, session) {
+  /** Every row is there; its cells are made when it comes near the view. */
+  #put(row, into) {
+    this.rows[row.logical] = row;
+    let element = this.elements[row.logical];
+    if (!element?.parentNode) {
+      element = this.elements[row.logical] = BLANK.cloneNode();
+      into.append(element);
+    }
+    const missing = row.physical === null;
+    if (element.classList.contains("missing") !== missing) element.classList.toggle("missing", missing);
+    for (const name of TOLD) set(element, `data-${name}`, String(row[name] ?? ""));
+    this.bare.add(row.logical);
+  }
+
+  /** Fill the rows in view and near it. */
+  #draw() {
+    const { scrollTop, clientHeight } = this.holder;
+    const first = Math.max(0, Math.floor(scrollTop / ROW) - AROUND);
+    const last = Math.min(this.rows.length, Math.ceil((scrollTop + clientHeight) / ROW) + AROUND);
+    for (let at = first; at < last; at++) {
+      if (this.bare.delete(at)) this.elements[at].replaceChildren(...this.#cells(this.rows[at], this.session));
+    }
+  }
+
+  #cells(row, session) {
     const missing = row.physical === null;
     const others = row.sharers.filter((owner) => owner !== session).map((owner) => this.nameOf(owner));
-    const digits = String(row.physical ?? "").padStart(3, "0");
-    return h(missing ? "tr.missing" : "tr", {
-      "data-logical": String(row.logical), "data-physical": missing ? "" : String(row.physical),
-      "data-count": String(row.count), "data-tokens": String(row.tokens),
-    },
-    h("td", {}, String(row.logical)),
-    h("td", {}, missing ? "–" : digits),
-    h("td", {}, this.#fill(row, session)),
-    h("td", {}, missing ? "–" : String(row.count)),
-    h("td.with", { title: others.join(", ") }, missing ? "not in the cache" : others.length > 1
-      ? plural(others.length, "other chat") : others.join("")));
+    const cell = (...inside) => h("td", { role: "cell" }, ...inside);
+    return [
+      cell(String(row.logical)),
+      cell(missing ? "–" : String(row.physical).padStart(3, "0")),
+      cell(this.#fill(row, session)),
+      cell(missing ? "–" : String(row.count)),
+      h("td.with", { role: "cell", title: others.join(", ") }, missing ? "not in the cache" : others.length > 1
+        ? plural(others.length, "other chat") : others.join("")),
+    ];
   }
 
   /** Slots as ticks: filled as far as KV is there. */
