@@ -59,6 +59,7 @@ class Connection:
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
         self._first = 0
+        self._ids: list[str] = []
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, Blocks] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -175,9 +176,9 @@ class Connection:
             try:
                 opened = await self._opened_at(session_id, message_id)
             except PagedChatError:
-                self.session_id = before
+                self.session_id, self._ids = before, []
                 raise
-            self._stamps, self._blocks = {}, {}
+            self._stamps, self._blocks, self._ids = {}, {}, []
             self._path, self._rows = False, None
             if self.panel:
                 self.note_table()
@@ -200,7 +201,7 @@ class Connection:
 
     def leave_session(self) -> None:
         """Show no chat."""
-        self.session_id, self._stamps, self._blocks, self._rows = None, {}, {}, None
+        self.session_id, self._stamps, self._blocks, self._ids, self._rows = None, {}, {}, [], None
 
     async def widen(self) -> None:
         """Show more of the branch."""
@@ -336,16 +337,20 @@ class Connection:
         return self._first if self._first <= max(0, len(ids) - WINDOW // 4) else first_shown(ids)
 
     def _path_of(self, opened: View) -> View:
-        """The shown messages of the branch; those that the page has already are only named."""
+        """The shown messages of the branch: their ``ids``, less the first ``kept``, which are those told before; and
+        those messages that the page has not yet."""
         self._first, shown = opened["earlier"], opened["messages"]
-        ids = [message["id"] for message in shown]
+        old, self._ids = self._ids, [message["id"] for message in shown]
+        ids = self._ids
+        kept = next((at for at, pair in enumerate(zip(old, ids)) if pair[0] != pair[1]), min(len(old), len(ids)))
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
             self._blocks.pop(gone, None)
         views = [self._view(message) for message in shown if self._stamps.get(message["id"]) != stamp(message)]
         return {
             "session": self.hub.with_hue(opened["session"]),
-            "ids": ids,
+            "kept": kept,
+            "ids": ids[kept:],
             "earlier": self._first,
             "messages": views,
             "asides": self.hub.asides(opened["session"]["id"], ids),

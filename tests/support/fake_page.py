@@ -40,8 +40,8 @@ class FakePage:
         for view in views:
             if view.get("blocks") is not None:
                 self.blocks[view["id"]] = view["blocks"]
-        if "ids" in frame:
-            self.ids = frame["ids"]
+        if "kept" in frame:
+            self.ids = [*self.ids[: frame["kept"]], *frame["ids"]]
         if frame.get("ev") == "patch":
             old = self.blocks[frame["id"]]
             kept = old[: frame["at"]]

@@ -225,7 +225,8 @@ class Page {
   showPath(frame, fresh = false) {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
-    this.chat.show(frame.ids, frame.messages, { earlier: frame.earlier, fresh, asides: frame.asides });
+    const ids = [...this.chat.ids.slice(0, frame.kept), ...frame.ids];
+    this.chat.show(ids, frame.messages, { earlier: frame.earlier, fresh, asides: frame.asides });
     this.turns.settle();
     if (frame.queue) this.waiting.take(frame.queue);
     else this.waiting.draw();
