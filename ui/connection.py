@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 import orjson
@@ -342,7 +343,7 @@ class Connection:
         self._first, shown = opened["earlier"], opened["messages"]
         old, self._ids = self._ids, [message["id"] for message in shown]
         ids = self._ids
-        kept = next((at for at, pair in enumerate(zip(old, ids)) if pair[0] != pair[1]), min(len(old), len(ids)))
+        kept = len(commonprefix([old, ids]))
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
             self._blocks.pop(gone, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pagedchat.ui import connection as connection_module
+from pagedchat.ui.connection import WINDOW
 from pagedchat.ui.hub import Hub
 from pagedchat.ui.views import blocks_of, render_ahead
 from support.chat_room import ChatRoom, play
@@ -26,9 +26,9 @@ async def traffic(room: ChatRoom, session: str, num_shown: int) -> dict[str, int
     page = FakePage(Hub(room.service, room.engine))
     await page.call("open", session=session)
     while len(page.ids) < num_shown:
-        shown = len(page.ids)
+        more = min(num_shown, len(page.ids) + WINDOW)
         await page.call("older")
-        await page.until(lambda: len(page.ids) > shown)
+        await page.until(lambda more=more: len(page.ids) >= more)
     await page.call("kv", on=True)
     await page.until(lambda: "kv-table" in page.sizes)
     page.sizes.clear()
@@ -88,8 +88,8 @@ def test_many_replies_are_rendered_with_room_for_others(tmp_path: Path, monkeypa
             page, company = FakePage(Hub(room.service, room.engine)), asyncio.create_task(others())
             opened = await page.call("open", session=session)
             company.cancel()
-            assert (len(opened["ids"]), opened["earlier"]) == (connection_module.WINDOW, 300 - connection_module.WINDOW)
-            assert turns >= connection_module.WINDOW // 2
+            assert (len(opened["ids"]), opened["earlier"]) == (WINDOW, 300 - WINDOW)
+            assert turns >= WINDOW // 2
             shown: list[dict[str, Any]] = [one for one in opened["messages"] if one["role"] == "assistant"]
             assert all(one["blocks"] == list(blocks_of(one["content"])) for one in shown)
             monkeypatch.undo()
