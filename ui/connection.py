@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from os.path import commonprefix
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import orjson
@@ -343,7 +343,7 @@ class Connection:
         self._first, shown = opened["earlier"], opened["messages"]
         old, self._ids = self._ids, [message["id"] for message in shown]
         ids = self._ids
-        kept = len(commonprefix([old, ids]))
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, ids, strict=False)))
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
             self._blocks.pop(gone, None)
