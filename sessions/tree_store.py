@@ -44,6 +44,9 @@ class TreeStore:
     ) -> tuple[Session, list[Message], int]:
         """A session, its messages down to the head, and how many of the first ones are left out.
 
+        A reply never comes without what it answers, which keeps the passages that the reply names: where one would be
+        the first, one message less is left out.
+
         Args:
             begin: is given the ids of the branch and says how many to leave out. Their texts are not read, so that a
                 long chat costs little more than what is shown of it.
@@ -55,7 +58,11 @@ class TreeStore:
             found = turns.session(connection, session_id)
             ids = tree.path_ids(connection, found.head_id) if found.head_id else []
             earlier = begin(ids)
-            return found, tree.part(connection, ids[earlier:]), earlier
+            shown = tree.part(connection, ids[earlier:])
+            if earlier and shown and shown[0].role == "assistant":
+                earlier -= 1
+                shown = tree.part(connection, ids[earlier:])
+            return found, shown, earlier
 
     def paths(self, *message_ids: str) -> list[list[Message]]:
         """The branches that end at these messages, from the root down.
