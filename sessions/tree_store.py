@@ -61,7 +61,7 @@ class TreeStore:
             shown = tree.part(connection, ids[earlier:])
             if earlier and shown and shown[0].role == "assistant":
                 earlier -= 1
-                shown = tree.part(connection, ids[earlier:])
+                shown = tree.part(connection, ids[earlier : earlier + 1]) + shown
             return found, shown, earlier
 
     def paths(self, *message_ids: str) -> list[list[Message]]:

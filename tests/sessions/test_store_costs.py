@@ -114,11 +114,13 @@ def test_the_end_of_a_chat_comes_without_the_texts_before_it(stores: tuple[Count
     whole = large.store.shown_branch(large.made.long_id)[1]
     asked: list[str] = []
     large.store._reader._raw.set_trace_callback(asked.append)
-    end, earlier = large.store.shown_branch(large.made.long_id, lambda ids: len(ids) - 5)[1:]
+    end, earlier = large.store.shown_branch(large.made.long_id, lambda ids: len(ids) - 6)[1:]
     large.store._reader._raw.set_trace_callback(None)
-    assert end == whole[-5:] and earlier == len(whole) - 5
+    assert end == whole[-6:] and earlier == len(whole) - 6
     texts = [one for one in asked if "m.content" in one]
-    assert len(texts) == 1 and whole[-5].id in texts[0] and whole[-6].id not in texts[0]
+    assert len(texts) == 1 and whole[-6].id in texts[0] and whole[-7].id not in texts[0]
+    end, earlier = large.store.shown_branch(large.made.long_id, lambda ids: len(ids) - 5)[1:]
+    assert end == whole[-6:] and earlier == len(whole) - 6, "a reply comes with its question"
 
 
 def test_switching_branches_writes_one_head(stores: tuple[Counted, Counted]) -> None:
