@@ -86,8 +86,10 @@ def test_every_key_of_the_table_does_what_it_says(chat: PageDriver, server: Page
     assert chat.test_id("composer").input_value() == "nothing of bcdemnoprst,.<>? happens here/"
 
 
-def test_the_sheet_lists_all_keys_and_letters_can_be_turned_off(same_page: PageDriver) -> None:
+def test_the_sheet_lists_all_keys_and_letters_can_be_turned_off(same_page: PageDriver, server: PageServer) -> None:
     chat, page = same_page, same_page.page
+    chat.ask("Letters")
+    reply = chat.messages("assistant").last
     blur(page)
     page.keyboard.press("?")
     sheet = chat.test_id("shortcuts")
@@ -102,8 +104,21 @@ def test_the_sheet_lists_all_keys_and_letters_can_be_turned_off(same_page: PageD
     page.keyboard.press("?")
     page.keyboard.press("Control+/")
     expect(sheet).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(sheet).to_have_count(0)
+    reply.focus()
+    page.keyboard.press("b")  # nor do the letters of a message
+    page.keyboard.press("k")
+    expect(reply).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(chat.messages("user").last).to_be_focused()
+    page.keyboard.press("Control+/")
     sheet.get_by_test_id("letters").check()
     page.keyboard.press("Escape")
+    expect(sheet).to_have_count(0)
+    reply.focus()
+    page.keyboard.press("k")
+    expect(chat.messages("user").last).to_be_focused()
 
 
 def test_the_menu_beside_the_title_has_what_a_chat_can_do(same_page: PageDriver, server: PageServer) -> None:

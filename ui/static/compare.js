@@ -5,6 +5,7 @@ import { headCell, paragraphRow, turnRow } from "./compare_cells.js";
 import { showDialog } from "./dialog.js";
 import { h, icon, iconButton } from "./dom.js";
 import { count, plural } from "./format.js";
+import { lettersAreOn } from "./letters.js";
 
 const MOST = 4;
 const FOLDED = 3; // rows that are the same in all and worth a fold
@@ -159,7 +160,7 @@ class Comparison {
   }
 
   #key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
+    if (!lettersAreOn() || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
     const by = { n: 1, p: -1 }[event.key.toLowerCase()];
     if (!by) return;
     event.preventDefault();

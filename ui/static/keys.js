@@ -1,10 +1,10 @@
 // Keys that work wherever the focus is: one table for the handler, the sheet and the tests. Single letters do nothing
 // while somebody types, in a message where they are its own, and where the reader has turned them off.
 
+import { lettersAreOn } from "./letters.js";
 import { MESSAGE_KEYS } from "./message_keys.js";
 import { toggleTheme } from "./theme.js";
 
-const OFF = "pagedchat.letters";
 const MAC = /Mac|iPhone|iPad/.test(navigator.userAgentData?.platform ?? navigator.platform);
 const FIELDS = "input, textarea, select, [contenteditable=true]";
 const MODIFIERS = ["Control", "Meta", "Alt", "Shift", "AltGraph"];
@@ -37,17 +37,6 @@ export const KEYS = [
 export function keyName(key) {
   const names = key.split("+").map((part) => ({ mod: MAC ? "⌘" : "Ctrl", shift: MAC ? "⇧" : "Shift" })[part] ?? SHOWN[part] ?? part.toUpperCase());
   return names.join(MAC ? "" : " ");
-}
-
-export function lettersAreOn() {
-  try { return localStorage.getItem(OFF) === null; } catch { return true; }
-}
-
-export function setLetters(on) {
-  try {
-    if (on) localStorage.removeItem(OFF);
-    else localStorage.setItem(OFF, "off");
-  } catch { /* storage is off */ }
 }
 
 export function listenToKeys(page) {

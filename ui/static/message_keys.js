@@ -1,6 +1,8 @@
 // Keys of the messages. While one has the focus, single keys do what its buttons and its menu do; ENTRIES knows which.
+// Letters do so unless the reader has turned them off.
 
 import { byId } from "./dom.js";
+import { lettersAreOn } from "./letters.js";
 import { ENTRIES } from "./message_actions.js";
 
 const MOVES = [
@@ -54,7 +56,9 @@ export class MessageKeys {
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest(event.key === "Escape" ? TYPED : `${TYPED}, summary`)) return;
     const element = event.target.closest(".msg");
-    const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const letter = event.key.length === 1;
+    if (letter && !lettersAreOn()) return;
+    const pressed = letter ? event.key.toLowerCase() : event.key;
     const key = MESSAGE_KEYS.find(({ keys }) => keys.includes(pressed));
     if (!key || (pressed === "Enter" && event.target !== element)) return;
     const done = key.move !== undefined ? this.#move(element, key.move, pressed) : this.#act(element, key);

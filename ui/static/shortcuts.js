@@ -2,7 +2,8 @@
 
 import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
-import { keyName, KEYS, lettersAreOn, setLetters } from "./keys.js";
+import { keyName, KEYS } from "./keys.js";
+import { lettersAreOn, setLetters } from "./letters.js";
 import { MESSAGE_KEYS } from "./message_keys.js";
 
 const WRITING = [["Enter", "Send"], ["Shift Enter", "A new line"], ["↑", "In an empty field: edit the last question"], ["/", "In an empty field: commands"]];

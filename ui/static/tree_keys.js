@@ -1,5 +1,7 @@
 // The keys of the outline: those of every tree, and a few for what can be done with a message.
 
+import { lettersAreOn } from "./letters.js";
+
 const PAGE = 12; // rows
 const TYPING_MS = 700;
 
@@ -17,6 +19,7 @@ export class TreeKeys {
     if (event.isComposing || event.altKey) return;
     const held = event.ctrlKey || event.metaKey;
     if (held && event.key.toLowerCase() !== "f") return;
+    if (!held && event.key.length === 1 && event.key !== " " && !lettersAreOn()) return;
     const rows = this.act.rows();
     const at = this.act.here();
     const row = rows[at];
