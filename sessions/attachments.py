@@ -146,10 +146,10 @@ class Attachments:
         """Take a file away from its message or draft, or bring it back.
 
         Raises:
-            SessionError: there is no such file.
+            SessionError: there is no such file, or it goes with a message that waits.
         """
         with self._writer.transaction(durable=True) as connection:
-            _attachment(connection, attachment_id)
+            _check_unclaimed(connection, _attachment(connection, attachment_id))
             moment = now() if deleted else None
             connection.execute("UPDATE attachments SET deleted_at = ? WHERE id = ?", [moment, attachment_id])
             return _attachment(connection, attachment_id)
@@ -183,13 +183,38 @@ def attach(connection: sqlite3.Connection, session_id: str, message_id: str, att
     """Give files of a draft to the message that was made of it.
 
     Raises:
-        SessionError: one of them is not there, or belongs to another chat or message.
+        SessionError: one of them is not there, or belongs to another chat or message, be it one that waits.
     """
     for attachment_id in dict.fromkeys(attachment_ids):
         found = _attachment(connection, attachment_id)
         if found.session_id != session_id or found.message_id is not None or found.deleted_at is not None:
-            raise SessionError(f'"{found.name}" cannot be sent with this message; attach it again.')
+            raise SessionError(_not_with_this(found.name))
+        _check_unclaimed(connection, found)
         connection.execute("UPDATE attachments SET message_id = ? WHERE id = ?", [message_id, attachment_id])
+
+
+def claim(connection: sqlite3.Connection, session_id: str, attachment_ids: Iterable[str]) -> list[str]:
+    """Have files of a draft go with a message that is about to wait; those that went away with it before come back.
+
+    Returns:
+        Their ids, each once.
+
+    Raises:
+        SessionError: one of them is not there, or belongs to another chat or message, be it one that waits.
+    """
+    ids = list(dict.fromkeys(attachment_ids))
+    for attachment_id in ids:
+        found = _attachment(connection, attachment_id)
+        if found.session_id != session_id or found.message_id is not None:
+            raise SessionError(_not_with_this(found.name))
+        _check_unclaimed(connection, found)
+    set_removed(connection, session_id, ids, False)
+    return ids
+
+
+def _not_with_this(name: str) -> str:
+    """Why a file goes with no message: the sentence."""
+    return f'"{name}" cannot be sent with this message; attach it again.'
 
 
 def set_removed(connection: sqlite3.Connection, session_id: str, attachment_ids: Iterable[str], removed: bool) -> None:
@@ -248,6 +273,17 @@ def _attachment(connection: sqlite3.Connection, attachment_id: str) -> Attachmen
     if row is None:
         raise SessionError("This file does not exist any more; attach it again.")
     return Attachment(*row)
+
+
+def _check_unclaimed(connection: sqlite3.Connection, file: Attachment) -> None:
+    """A file goes with one message: that it was sent with, or one that waits.
+
+    Raises:
+        SessionError: a message waits with it.
+    """
+    claimed = "SELECT 1 FROM queued, json_each(queued.files) WHERE session_id = ? AND value = ?"
+    if connection.execute(claimed, [file.session_id, file.id]).fetchone() is not None:
+        raise SessionError(f'"{file.name}" goes with a message that waits; take that back, or attach the file again.')
 
 
 def is_named(connection: sqlite3.Connection, sha256: str) -> bool:

@@ -109,14 +109,14 @@ class Queue:
             place: its turn among those that wait for that reply, from 0; None is the last.
 
         Raises:
-            SessionError: there is no such reply in this chat, or too much waits in it.
+            SessionError: there is no such reply in this chat, too much waits in it, or a file goes elsewhere.
         """
         with self._writer.transaction(durable=True) as connection:
             after_id = _reply(connection, session_id, after_id)
             if len(_of_session(connection, session_id)) >= MOST:
                 raise SessionError(f"{MOST} messages are waiting in this chat already; let some of them be sent first.")
-            attachments.set_removed(connection, session_id, files, False)  # they went with one that this brings back
-            queued_id = _insert(connection, session_id, after_id, text, files)
+            claimed = attachments.claim(connection, session_id, files)
+            queued_id = _insert(connection, session_id, after_id, text, claimed)
             if place is not None:
                 others = [one for one in _ids_after(connection, after_id) if one != queued_id]
                 _number(connection, [*others[:place], queued_id, *others[place:]])
