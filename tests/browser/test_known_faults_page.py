@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -203,6 +204,32 @@ def test_b50_markup_in_the_models_name_in_errors_and_in_the_panel_runs_nowhere(
         server.client._info.update(kept)
         server.call(server.client.set_status, "loading")
         server.call(server.client.set_status, "ready")
+
+
+OCCUPIED = """() => {
+    const { grid } = window.pagedchat.page.panel, { model, size, columns } = grid;
+    const block = [...model.state.keys()].find((one) => model.ownersOf(one).length);
+    if (block === undefined) return null;
+    return { x: (block % columns + 0.5) * size, y: (Math.floor(block / columns) + 0.5) * size };
+}"""
+
+
+def test_b50_the_title_of_another_chat_is_text_in_the_tooltip_of_its_blocks(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    chat, gate = same_page, asyncio.Event()
+    title = "<img src=x onerror=\"window.hit='img'\"><style>body{display:none!important}</style>"
+    server.client.gate = gate
+    chat.send("Occupy a block")
+    server.do(server.service.rename(chat.session_id, title))
+    chat.new_chat()
+    place = chat.page.wait_for_function(OCCUPIED).json_value()
+    chat.test_id("kv-grid").locator("canvas").hover(position=place)
+    expect(chat.page.locator("#pc-kv .tip")).to_contain_text(title)
+    server.call(gate.set)
+    assert chat.page.locator("#pc-kv img, #pc-kv style").count() == 0
+    assert chat.page.evaluate("window.hit ?? null") is None
+    assert chat.page.evaluate("getComputedStyle(document.body).display") != "none"
 
 
 @pytest.mark.parametrize(

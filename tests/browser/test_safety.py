@@ -163,6 +163,35 @@ def test_a_title_and_a_system_prompt_with_markup_run_nowhere(
     assert all(url.startswith((server.url, "data:", "blob:")) for url in asked)
 
 
+EXACT = "vector<int> a; <todo> x < y, <think>, from $5 to $7 per GB, \\(x^2\\)"
+
+
+def test_b49_every_character_is_shown_and_kept_in_replies_questions_and_titles(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    chat, shown = same_page, EXACT.rpartition(", ")[0]
+    chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    server.client.replies = (EXACT,)
+    reply = chat.ask(EXACT)
+    expect(reply.locator(".md")).to_contain_text(shown)
+    expect(reply.locator("math msup")).to_have_count(1)
+    expect(reply.locator("em, math")).to_have_count(1)
+    typed = chat.messages("user")
+    expect(typed.locator(".typed")).to_have_text(EXACT)
+    expect(typed.locator("math, em")).to_have_count(0)
+    stored = server.do(server.service.open(chat.session_id))["messages"]
+    assert [one["content"] for one in stored] == [EXACT, EXACT]
+    for message in (reply, typed):
+        chat.action(message, "copy")
+        expect(message.locator("[data-testid=copy].done")).to_be_visible()
+        assert chat.page.evaluate("navigator.clipboard.readText()") == EXACT
+        chat.page.evaluate("navigator.clipboard.writeText('')")
+    server.do(server.service.rename(chat.session_id, EXACT))
+    expect(chat.page.locator("#pc-title")).to_have_text(EXACT)
+    expect(chat.row(chat.session_id).locator(".title")).to_have_text(EXACT)
+    assert chat.page.title() == f"{EXACT} · pagedchat"
+
+
 def test_b49_copy_gives_exactly_what_the_model_wrote(
     context: BrowserContext, chat: PageDriver, server: PageServer
 ) -> None:

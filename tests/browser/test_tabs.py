@@ -25,7 +25,7 @@ def test_b42_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
     same_page: PageDriver, server: PageServer
 ) -> None:
     chat = same_page
-    server.client.replies, server.client.delay_s = echo, 0.008
+    server.client.replies, server.client.delay_s = echo, 0.2
     chat.send("alpha")
     first = chat.session_id
     second = chat.new_chat()
@@ -35,7 +35,10 @@ def test_b42_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
             chat.open_chat(shown)
             assert chat.session_id == shown
     server.do(server.service.rename(first, "Renamed meanwhile"))
+    expect(chat.row(first)).to_contain_text("Renamed meanwhile")
     assert chat.session_id == second, "the selection does not jump"
+    assert len(server.service.core.jobs) == 2, "both are still being written"
+    server.client.delay_s = 0.0
     for session_id, word in ((first, "alpha"), (second, "beta")):
         chat.open_chat(session_id)
         chat.wait_done()
@@ -43,7 +46,6 @@ def test_b42_replies_of_two_chats_stay_in_their_own_while_the_reader_switches(
         assert chat.texts() == expected
         stored = server.do(server.service.open(session_id))["messages"]
         assert [one["content"].strip() for one in stored] == expected
-    expect(chat.row(first)).to_contain_text("Renamed meanwhile")
 
 
 def test_the_list_does_not_move_under_the_pointer(same_page: PageDriver, server: PageServer) -> None:
