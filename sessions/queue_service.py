@@ -1,8 +1,9 @@
 """Messages that wait for the end of a reply, and what sends them.
 
-The first one is sent when its reply has come to a good end. One whose reply was stopped, failed, was cut off or met its
-limit is held until its reader sends it, as is everything that waited when the program ended. A reply that is continued
-and then ends well sends what waited for it.
+The first one is sent when its reply has come to a good end, and the others wait for its reply then. One whose reply was
+stopped, failed, was cut off or met its limit is held until its reader sends it, as is everything that waited when the
+program ended. A reply that is continued and then ends well sends what waited for it. Where the first one cannot be sent
+it is held, and so are those behind it, for they were written to follow it; when it is removed or moved they go on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _HELD = {
 }
 _LIMIT = "The reply above met its limit."
 _NO_TEXT = "The reply above has no text."
+_BEHIND = "A message before this one is held."
 
 
 class QueueService:
@@ -44,7 +46,9 @@ class QueueService:
         self._replies = replies
         self._sessions = set(self._queue.sessions())  # in which something waits, or has since the start
         self._problems: dict[str, str] = {}
-        self._sending: set[str] = set()
+        self._sending: set[str] = set()  # replies whose messages are being sent
+        self._due: set[str] = set()  # replies to look at, again if they are being looked at
+        self._stalled: dict[str, str] = {}  # replies whose first message could not be sent, and their chats
         core.followers.subscribe(self._hear)
 
     async def view(self, session_id: str) -> list[View]:
@@ -55,11 +59,7 @@ class QueueService:
         if session_id not in self._sessions:
             return []
         found = await self._core.read(self._queue.of_session, session_id)
-        files = {}
-        if any(one.files for one in found):
-            there = await self._core.read(self._core.store.attachments.of_session, session_id)
-            files = {one.id: {"id": one.id, "name": one.name, "size": one.size} for one in there}
-        return [self._view(one, files) for one in found]
+        return [self._view(one, self._held(one, found)) for one in found]
 
     async def add(
         self, session_id: str, after_id: str, text: str, files: Sequence[str] = (), place: int | None = None
@@ -88,8 +88,7 @@ class QueueService:
 
     async def order(self, session_id: str, ids: Sequence[str]) -> None:
         """Give messages their turns. See ``Queue.order``."""
-        await self._core.write(self._queue.order, session_id, ids)
-        await self._tell(session_id)
+        await self._core.whole(self._order(session_id, ids))
 
     async def bring(self, session_id: str, queued_id: str, after_id: str) -> None:
         """Let a message wait for another reply, or send it if that has come to a good end."""
@@ -116,25 +115,33 @@ class QueueService:
             self._core.tell({"type": "attachments", "session_id": session_id})
         if added.after_id not in self._core.jobs:
             await self._ended(session_id, added.after_id)
-        await self._tell(session_id)
-        return self._view(added, {})
+        views = await self._tell(session_id)
+        return next((one for one in views if one["id"] == added.id), self._view(added, None))
 
     async def _remove(self, session_id: str, queued_id: str) -> View:
         removed = await self._core.write(self._queue.remove, session_id, queued_id)
         self._problems.pop(queued_id, None)
+        await self._go_on(session_id)
         await self._tell(session_id)
         return {"after": removed.after_id, "text": removed.text, "files": removed.files}
 
     async def _take_back(self, session_id: str, queued_id: str) -> View:
         taken, draft = await self._core.write(self._queue.take_back, session_id, queued_id)
         self._problems.pop(queued_id, None)
+        self._stalled.pop(taken.after_id, None)  # it is about to be sent anew: what was behind it goes not before it
         self._core.tell_draft(draft)
         await self._tell(session_id)
         return {"text": taken.text, "files": taken.files, "draft": asdict(draft)}
 
+    async def _order(self, session_id: str, ids: Sequence[str]) -> None:
+        await self._core.write(self._queue.order, session_id, ids)
+        await self._go_on(session_id)
+        await self._tell(session_id)
+
     async def _bring(self, session_id: str, queued_id: str, after_id: str) -> None:
         brought = await self._core.write(self._queue.bring, session_id, queued_id, after_id)
         self._problems.pop(queued_id, None)
+        await self._go_on(session_id)
         if brought.after_id not in self._core.jobs:
             await self._ended(session_id, brought.after_id)
         await self._tell(session_id)
@@ -176,44 +183,70 @@ class QueueService:
         await self._tell(session_id)
 
     async def _ended(self, session_id: str, reply_id: str) -> None:
-        """Send the first message that waited for a reply, if that has come to a good end."""
+        """Send the first message that waits for a reply, if that has come to a good end.
+
+        Where that is being done already, it is looked again after it: another message may have come meanwhile.
+        """
+        self._due.add(reply_id)
         if reply_id in self._sending:
             return
         self._sending.add(reply_id)
         try:
-            waiting = await self._core.read(self._queue.of_session, session_id)
-            first = next((one for one in waiting if one.after_id == reply_id and one.ready), None)
-            if first is not None:
-                await self._try(first)
+            while reply_id in self._due:
+                self._due.discard(reply_id)
+                await self._send_first(session_id, reply_id)
         finally:
             self._sending.discard(reply_id)
+            self._due.discard(reply_id)
 
-    async def _try(self, one: Queued) -> None:
-        try:
-            await self._send(one, one.after_id)
-        except PagedChatError as error:
-            self._problems[one.id] = str(error)
-            _log.info("A message that waited could not be sent; it is held.")
+    async def _go_on(self, session_id: str) -> None:
+        """Look again at those replies of a chat whose first message could not be sent: another one may be first now."""
+        for reply_id in [one for one, chat in self._stalled.items() if chat == session_id]:
+            await self._ended(session_id, reply_id)
 
-    async def _tell(self, session_id: str) -> None:
-        view = await self.view(session_id)
-        self._core.tell({"type": "queue", "session_id": session_id, "queue": view})
+    async def _send_first(self, session_id: str, reply_id: str) -> None:
+        """One step of ``_ended``; where the first message has gone meanwhile, the next one is the first."""
+        self._stalled.pop(reply_id, None)
+        first, problem = await self._first(session_id, reply_id), ""
+        while first is not None:
+            try:
+                await self._send(first, reply_id)
+                return  # what waited behind it waits for its reply now
+            except PagedChatError as error:
+                problem = str(error)
+            tried, first = first, await self._first(session_id, reply_id)
+            if first is not None and first.id == tried.id:
+                self._problems[first.id], self._stalled[reply_id] = problem, session_id
+                _log.info("A message that waited could not be sent; it is held.")
+                return
 
-    def _view(self, one: Queued, files: dict[str, View]) -> View:
-        return {
-            "id": one.id,
-            "after_id": one.after_id,
-            "under_id": one.under_id,
-            "text": one.text,
-            "files": [files[name] for name in one.files if name in files],
-            "held": self._held(one),
-        }
+    async def _first(self, session_id: str, reply_id: str) -> Queued | None:
+        waiting = await self._core.read(self._queue.of_session, session_id)
+        return next((one for one in waiting if one.after_id == reply_id and one.ready), None)
 
-    def _held(self, one: Queued) -> str | None:
-        if one.status == "streaming":
+    async def _tell(self, session_id: str) -> list[View]:
+        """Tell what waits in a chat. It is read in one go, so that the last one who reads is the last one who tells."""
+        views = await self.view(session_id)
+        self._core.tell({"type": "queue", "session_id": session_id, "queue": views})
+        return views
+
+    def _view(self, one: Queued, held: str | None) -> View:
+        shown = ("id", "after_id", "under_id", "text")
+        files = [{"id": file.id, "name": file.name, "size": file.size} for file in one.shown_files]
+        return {**{name: getattr(one, name) for name in shown}, "files": files, "held": held}
+
+    def _held(self, one: Queued, waiting: Sequence[Queued]) -> str | None:
+        """Why a message is not sent by itself.
+
+        Args:
+            waiting: all of its chat, in their order.
+        """
+        if one.status == "streaming" or one.after_id in self._sending:
             return None
-        if one.id in self._problems:
-            return self._problems[one.id]
-        if one.status == "done" and one.hidden:
-            return _NO_TEXT
-        return _LIMIT if one.status == "done" and one.finish_reason == "length" else _HELD[one.status]
+        if one.ready:
+            before = waiting[: next(place for place, other in enumerate(waiting) if other.id == one.id)]
+            behind = any(other.after_id == one.after_id and other.id in self._problems for other in before)
+            return self._problems.get(one.id) or (_BEHIND if behind else _HELD["done"])
+        if one.status == "done":
+            return _NO_TEXT if one.hidden else _LIMIT
+        return _HELD[one.status]

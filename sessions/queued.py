@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import attachments, drafts, tree, turns
 from .connection import Connection
 from .drafts import Draft
 from .errors import SessionError
 from .ids import new_id, now
-from .rows import Status
+from .rows import MessageFile, Status
 
 MOST = 20
 """Messages that may wait in one chat."""
@@ -43,6 +43,7 @@ class Queued:
         after_id: the reply it waits for.
         under_id: the message to show it under: the reply, or its question where it ended without any text.
         files: ids of attachments.
+        shown_files: those of them that are there.
         status: of the reply.
         finish_reason: of the reply's last run; None while there is none.
         hidden: whether the reply ended without any text.
@@ -58,6 +59,7 @@ class Queued:
     status: Status
     finish_reason: str | None
     hidden: bool
+    shown_files: list[MessageFile] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
@@ -183,9 +185,18 @@ def find(connection: sqlite3.Connection, session_id: str, queued_id: str) -> Que
     raise SessionError("This message does not wait any more: it was sent, changed or removed meanwhile.")
 
 
-def take(connection: sqlite3.Connection, session_id: str, queued_id: str) -> Queued:
-    """Take a message out of the queue. See ``Queue.remove``."""
+def take(connection: sqlite3.Connection, session_id: str, queued_id: str, after_id: str | None = None) -> Queued:
+    """Take a message out of the queue. See ``Queue.remove``.
+
+    Args:
+        after_id: the reply that it was to wait for when somebody looked; None is any.
+
+    Raises:
+        SessionError: it does not wait any more, or for another reply.
+    """
     found = find(connection, session_id, queued_id)
+    if after_id not in (None, found.after_id):
+        raise SessionError("This message waits for another reply meanwhile; it is sent when that has ended.")
     connection.execute("DELETE FROM queued WHERE id = ?", [queued_id])
     return found
 
@@ -221,10 +232,18 @@ def _of_session(connection: sqlite3.Connection, session_id: str) -> list[Queued]
         queued_id, session, after_id, text, files, created_at, status, hidden, parent_id, finish_reason = row
         under_id = parent_id if hidden and parent_id else after_id
         ids = json.loads(files)
-        found.append(
-            Queued(queued_id, session, after_id, under_id, text, ids, created_at, status, finish_reason, bool(hidden))
-        )
+        there = _files(connection, ids) if ids else []
+        row = (queued_id, session, after_id, under_id, text, ids, created_at, status, finish_reason, bool(hidden))
+        found.append(Queued(*row, there))
     return found
+
+
+def _files(connection: sqlite3.Connection, ids: Sequence[str]) -> list[MessageFile]:
+    query = (
+        "SELECT a.id, a.name, a.media_type, a.size, a.sha256 FROM json_each(?) one JOIN attachments a "
+        "ON a.id = one.value WHERE a.deleted_at IS NULL ORDER BY one.key"
+    )
+    return [MessageFile(*row) for row in connection.execute(query, [json.dumps(ids)])]
 
 
 def _reply(connection: sqlite3.Connection, session_id: str, reply_id: str) -> str:

@@ -73,8 +73,12 @@ class ReplyService:
         return await self.core.whole(self._send(session_id, parent_id, text, attachment_ids))
 
     async def send_queued(self, one: Queued, parent_id: str) -> View:
-        """As ``send``, of a message that waited. In the same step it stops to wait."""
-        return await self.core.whole(self._send(one.session_id, parent_id, one.text, one.files, one.id))
+        """As ``send``, of a message that waited. In the same step it stops to wait.
+
+        Raises:
+            SessionError: it does not wait any more, or for another reply than ``one.after_id``.
+        """
+        return await self.core.whole(self._send(one.session_id, parent_id, one.text, one.files, one))
 
     async def regenerate(self, message_id: str, n: int = 1, params: dict[str, Any] | None = None) -> View:
         """Another reply, or ``n`` of them at once: beside a reply, or under a question. The first one is shown.
@@ -186,7 +190,7 @@ class ReplyService:
         parent_id: str | None,
         text: str,
         attachment_ids: Sequence[str],
-        queued_id: str | None = None,
+        waited: Queued | None = None,
     ) -> View:
         above = self.core.jobs.get(parent_id or "")
         if above is not None and above.generated.is_set() and above.trouble is not None:
@@ -196,9 +200,9 @@ class ReplyService:
         place = session_id or UNBEGUN
         if session_id is None:
             session_id = (await self._begin())["id"]
-        session, user, reply, draft = await self.core.write(
-            self.core.store.send_draft, place, session_id, parent_id, text, attachment_ids, queued_id, files
-        )
+        queued_id, waited_for = (waited.id, waited.after_id) if waited else (None, None)
+        message = (session_id, parent_id, text, attachment_ids, queued_id, files, waited_for)
+        session, user, reply, draft = await self.core.write(self.core.store.send_draft, place, *message)
         self.core.tell_draft(draft)
         if attachment_ids:
             self.core.tell({"type": "attachments", "session_id": session_id})

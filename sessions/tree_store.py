@@ -155,6 +155,7 @@ class TreeStore:
         attachment_ids: Sequence[str] = (),
         queued_id: str | None = None,
         sent: Sent | None = None,
+        waited_for: str | None = None,
     ) -> tuple[Session, Message, Message, Draft | None]:
         """As ``add_question``, and the draft that this takes away, emptied; None if there was none.
 
@@ -164,6 +165,7 @@ class TreeStore:
             queued_id: the waiting message that this was, in place of a draft. What waited behind it waits for the new
                 reply, and a branch beside its place that is shown stays shown.
             sent: what the prompt has of the files.
+            waited_for: the reply that the waiting message was for; see ``queued.take``.
         """
         with self._writer.transaction(durable=True) as connection:
             head_id = queued.other_branch(connection, session_id, parent_id) if queued_id else None
@@ -172,7 +174,7 @@ class TreeStore:
                 emptied = drafts.sent(connection, draft)
             else:
                 emptied = None
-                queued.follow(connection, queued.take(connection, session_id, queued_id).after_id, reply_id)
+                queued.follow(connection, queued.take(connection, session_id, queued_id, waited_for).after_id, reply_id)
             if head_id is not None:
                 turns.move_head(connection, session_id, head_id)
             reply = turns.message(connection, reply_id)
