@@ -12,7 +12,7 @@ from support.page_server import PageServer
 KEYS = "() => import('/ui/static/keys.js').then(({ KEYS }) => KEYS.map(({ id, keys }) => [id, keys]))"
 
 
-OTHERS = """() => import('/ui/static/message_keys.js').then(({ MESSAGE_KEYS }) => MESSAGE_KEYS.length + 4 + 3)"""
+OTHERS = """() => import('/ui/static/message_keys.js').then(({ MESSAGE_KEYS }) => MESSAGE_KEYS.length + 4 + 6)"""
 
 
 def blur(page: Page) -> None:

@@ -68,6 +68,40 @@ def test_several_chats_are_archived_moved_and_deleted_at_once_by_mouse_and_by_ke
     expect(chat.row(two)).to_be_visible()
 
 
+def test_the_list_is_one_stop_of_tab_and_keys_go_from_row_to_row(same_page: PageDriver, server: PageServer) -> None:
+    chat, page = same_page, same_page.page
+    one, two = named(server, "Eagles", "Finches")
+    stops = page.locator("nav.list").locator("a:not([tabindex='-1']), button:not([tabindex='-1'])")
+    rows = page.locator("nav.list .item a.open, nav.list .folder > button")
+    menu = chat.test_id("menu")
+    expect(chat.row(two)).to_be_visible()
+    chat.test_id("search").focus()
+    page.keyboard.press("Tab")
+    expect(chat.row(chat.session_id).locator("a")).to_be_focused()
+    expect(stops).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(chat.test_id("show-archive")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("End")
+    expect(rows.last).to_be_focused()
+    page.keyboard.press("Home")
+    expect(rows.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(1)).to_be_focused()
+    chat.row(one).locator("a").focus()
+    for key in ("ArrowRight", "Shift+F10", "ContextMenu"):
+        page.keyboard.press(key)
+        expect(menu.get_by_role("menuitem").first).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(menu).to_have_count(0)
+        expect(chat.row(one).locator("a")).to_be_focused()
+    expect(stops).to_have_count(1)
+    page.keyboard.press("Delete")
+    expect(chat.row(one)).to_have_count(0)
+    expect(page.locator("nav.list a:focus, nav.list button:focus")).to_have_count(1)  # the row in its place
+    chat.undo()
+
+
 def test_a_chat_is_dragged_onto_a_folder_out_of_it_and_into_the_archive(
     same_page: PageDriver, server: PageServer
 ) -> None:

@@ -39,10 +39,10 @@ export function chatRow(session, act, current, chosen) {
   link.addEventListener("keydown", (event) => {
     if (event.key === "F2") rename();
     else if (event.key === "Delete") act.remove(session);
-    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      if (event.shiftKey && !selection.has(session.id)) selection.toggle(session.id);
+    else if (event.shiftKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      if (!selection.has(session.id)) selection.toggle(session.id);
       const next = act.step(event);
-      if (event.shiftKey && next) selection.extend(next);
+      if (next) selection.extend(next);
     } else if (event.key === " ") choose(event, () => selection.toggle(session.id));
     else if (event.key.toLowerCase() === "a" && (event.ctrlKey || event.metaKey)) choose(event, () => selection.all());
     else if (event.key === "Escape" && selection.ids.size) choose(event, () => selection.clear());

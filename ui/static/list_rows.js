@@ -1,4 +1,5 @@
-// Rows of the list that are no chats: headings, and lines that say something. Heights as the style sheet has them.
+// Rows of the list that are no chats: headings, and lines that say something. Heights as the style sheet has them; in a
+// `plain` one there is nothing to press.
 
 import { h, icon, iconButton } from "./dom.js";
 import { openMenu } from "./menu.js";
@@ -9,13 +10,13 @@ const LINE = 22; // of text
 const LETTERS = 34; // that fit into one
 
 export function heading(name) {
-  return { key: `heading ${name}`, height: HEADING, stamp: name, make: () => headingRow(name) };
+  return { key: `heading ${name}`, height: HEADING, stamp: name, plain: true, make: () => headingRow(name) };
 }
 
 /** What there is to say in place of chats. */
 export function line(key, words, kind = "p.none") {
   const height = Math.ceil(words.length / LETTERS) * LINE + 16;
-  return { key, height, stamp: words, make: () => h(kind, { role: "status" }, words) };
+  return { key, height, stamp: words, plain: true, make: () => h(kind, { role: "status" }, words) };
 }
 
 /** The element of a heading; with `toggle` it folds what is below it. */

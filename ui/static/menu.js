@@ -6,19 +6,29 @@ const EDGE = 8; // pixels kept free at the window's edges
 let open = null;
 
 /** Show a menu. `choices` are {label, icon, run, href, more, danger, checked, separate}, empty ones are left out:
- * `more` is a list (or a function that makes one) that takes the menu's place, `href` a file to fetch. */
-export function openMenu(button, choices, { label = "Menu", at = null } = {}) {
+ * `more` is a list (or a function that makes one) that takes the menu's place, `href` a file to fetch. `back()` tells what
+ * has the focus afterwards, where that is not the button. */
+export function openMenu(button, choices, { label = "Menu", at = null, back = null } = {}) {
   const same = open?.button === button;
   open?.close();
-  if (!same) open = new Menu(button, choices, label, at);
+  if (!same) open = new Menu(button, choices, label, at, back ?? from(button));
+}
+
+/** In a row of a list the button is no stop of the Tab key: the focus goes back to where it was in the row. */
+function from(button) {
+  const { activeElement } = document;
+  const element = button.closest("[data-row]")?.contains(activeElement) ? activeElement : button;
+  return () => element;
 }
 
 class Menu {
-  constructor(button, choices, label, at) {
+  constructor(button, choices, label, at, back) {
     this.button = button;
+    this.back = back;
     this.at = at;
     this.element = h("div.menu-box", {
       role: "menu", "aria-label": label, "data-testid": "menu", onkeydown: (event) => this.#key(event),
+      oncontextmenu: (event) => event.preventDefault(), // comes when the key is let go that has opened it
     });
     button.setAttribute("aria-expanded", "true");
     byId("pc").append(this.element);
@@ -38,7 +48,7 @@ class Menu {
     const inside = this.element.contains(document.activeElement);
     this.element.remove();
     this.button.removeAttribute("aria-expanded");
-    if (back && inside && this.button.isConnected) this.button.focus({ preventScroll: true });
+    if (back && inside) this.back()?.focus({ preventScroll: true });
   }
 
   #fill(choices, upper = null) {

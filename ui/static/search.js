@@ -11,8 +11,8 @@ const FENCE = /```[\w+#.-]*\n?|`/;
 const FILTERS = ["role:", "folder:", "model:", "before:", "after:", "has:"];
 
 export class Search {
-  /** `act` has: search(query, limit, offset) -> promise, open(id, message), row(id) -> a chat's row, redraw(), step(event),
-   * into() moves the focus to the first result. */
+  /** `act` has: search(query, limit, offset) -> promise, open(id, message), row(id) -> a chat's row, redraw(), into() moves
+   * the focus to the first result. */
   constructor(act) {
     this.act = act;
     this.found = null;
@@ -106,7 +106,6 @@ export class Search {
         event.preventDefault();
         this.act.open(hit.session_id, hit.message_id);
       },
-      onkeydown: (event) => { if (event.key === "ArrowDown" || event.key === "ArrowUp") this.act.step(event); },
     }, ...parts));
   }
 

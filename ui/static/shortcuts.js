@@ -7,7 +7,8 @@ import { lettersAreOn, setLetters } from "./letters.js";
 import { MESSAGE_KEYS } from "./message_keys.js";
 
 const WRITING = [["Enter", "Send"], ["Shift Enter", "A new line"], ["↑", "In an empty field: edit the last question"], ["/", "In an empty field: commands"]];
-const LIST = [["F2", "Rename the chat"], ["Delete", "Put it into the trash"], ["↑ ↓", "Another chat"]];
+const LIST = [["↑ ↓", "Another chat"], ["Home End", "The first or the last"], ["→ or Shift F10", "Its menu"], ["F2", "Rename it"],
+  ["Delete", "Put it into the trash"], ["Space", "Choose it, with Shift ↑ ↓ several"]];
 
 export function showShortcuts() {
   return showDialog("Shortcuts", () => [h("div.shortcut-sheet", {}, ...shortcutList())], { testid: "shortcuts", wide: true });

@@ -4,6 +4,7 @@ import { chatRow, rowStamp } from "./chat_row.js";
 import { byId, h, icon, iconButton, throttled } from "./dom.js";
 import { letDrag } from "./dragging.js";
 import { count } from "./format.js";
+import { ListFocus } from "./list_focus.js";
 import { HEADING, ROW, heading, headingRow, line } from "./list_rows.js";
 import { keyName } from "./keys.js";
 import { openMenu } from "./menu.js";
@@ -41,6 +42,7 @@ export class Sidebar {
     this.drawSoon = throttled(BETWEEN_MS, () => this.draw());
     this.list = h("nav.list", { "aria-label": "Chats" });
     this.window = new WindowList(this.list);
+    this.focus = new ListFocus(this.window, () => this.search.active && (this.search.focus(), true));
     this.selection = new Selection({
       many: (ids) => act.library.many(ids.map((id) => this.sessions.get(id)).filter(Boolean)),
       redraw: () => this.#redraw(), order: () => this.window.rows.filter((row) => this.sessions.has(row.key)).map((row) => row.key),
@@ -52,8 +54,7 @@ export class Sidebar {
       renaming: (id, on) => this.#renaming(id, on),
     };
     this.search = new Search({
-      search: act.search, open: act.open, redraw: () => this.#redraw(), step: (event) => this.#step(event),
-      into: () => this.list.querySelector("a")?.focus(), row: (id) => this.#known(id),
+      search: act.search, open: act.open, redraw: () => this.#redraw(), into: () => this.focus.first(), row: (id) => this.#known(id),
     });
     this.trash = new Trash(act.library, () => this.draw());
     this.back = h("div.view-head", { hidden: true });
@@ -177,6 +178,7 @@ export class Sidebar {
   select(id) {
     this.current = id;
     this.draw();
+    this.focus.make(id);
     this.window.reveal(id);
   }
 
@@ -213,7 +215,7 @@ export class Sidebar {
     const rows = this.#rows();
     const held = performance.now() - this.pointed < POINTING_MS && this.pointed;
     this.waiting = held;
-    this.window.set(held ? inOrderOf(this.window.rows, rows) : rows);
+    this.focus.set(held ? inOrderOf(this.window.rows, rows) : rows, this.current);
   }
 
   #rows() {
@@ -260,14 +262,12 @@ export class Sidebar {
     this.window.get(id)?.querySelector("a")?.focus({ preventScroll: true });
   }
 
+  /** To the chat above or below; returns its id, null if there is none. */
   #step(event) {
     event.preventDefault();
-    const step = event.key === "ArrowDown" ? 1 : -1;
     const from = event.currentTarget.closest("[data-row]").dataset.row;
-    const row = this.window.next(from, step, (one) => one.chat);
-    if (row) this.window.reveal(row.key)?.querySelector("a, button").focus();
-    else if (step < 0 && this.search.active) this.search.focus();
-    return row?.key ?? null;
+    const row = this.window.next(from, event.key === "ArrowDown" ? 1 : -1, (one) => one.chat);
+    return this.focus.go(row) ? row.key : null;
   }
 }
 

@@ -12,6 +12,8 @@ export class WindowList {
     this.tops = [0];
     this.index = new Map(); // key -> place in rows
     this.drawn = new Map(); // key -> {element, stamp}
+    this.kept = null; // key of a row that is in the document wherever the list is scrolled to
+    this.dress = null; // is given each new element: (row, element)
     this.canvas = h("div.canvas");
     element.append(this.canvas);
     this.ask = framed(() => this.draw());
@@ -62,9 +64,9 @@ export class WindowList {
     const first = this.#at(scrollTop - AROUND);
     const last = this.#at(scrollTop + clientHeight + AROUND);
     const wanted = [];
-    const focused = this.#focused();
     for (let at = first; at <= last && at < this.rows.length; at++) wanted.push(at);
-    if (focused !== undefined && (focused < first || focused > last)) wanted.push(focused);
+    const kept = new Set([this.#focused(), this.index.get(this.kept)]);
+    for (const at of kept) if (at !== undefined && (at < first || at > last)) wanted.push(at);
     const before = this.drawn;
     const active = document.activeElement;
     const held = active?.closest?.("[data-row]");
@@ -88,6 +90,7 @@ export class WindowList {
     const element = row.make();
     element.dataset.row = row.key;
     element.style.height = `${row.height}px`;
+    this.dress?.(row, element);
     return element;
   }
 
