@@ -90,11 +90,16 @@ def test_the_main_job_is_done_with_tab_and_enter_alone(same_page: PageDriver, se
     hands.tab_to("regenerate", "Shift+Tab")
     hands.key("Enter")
     expect(chat.test_id("sibling-label")).to_have_text("2/2")
+    again = chat.messages("assistant").last.get_by_test_id("regenerate")
+    expect(again).to_be_focused()  # also while the reply is written, when it does nothing
     chat.wait_done()
-    hands.tab_to("composer")  # the focus was on the message, or on its button again if the reply was quick
+    expect(again).to_be_focused()
+    keys = hands.keys
     hands.tab_to("sibling-prev", "Shift+Tab")
+    assert hands.keys - keys <= 4, "copy, edit and the arrow to the next version lie between"
     hands.key("Enter")
     expect(chat.messages("assistant").last).to_contain_text("First.")
+    expect(chat.messages("assistant").last.get_by_test_id("sibling-prev")).to_be_focused()
     hands.tab_to("branch-here")
     hands.key("Enter")
     server.client.replies = ("Third.",)

@@ -117,11 +117,19 @@ export function place(parent, elements) {
   }
 }
 
-/** Put children in place of what is there, without touching the DOM when `key` is unchanged. */
+/** Put children in place of what is there, without touching the DOM when `key` is unchanged. A button or link that had
+ * the focus has it again. */
 export function refill(element, key, make) {
   if (element.dataset.key === key) return;
   element.dataset.key = key;
+  const { activeElement } = document;
+  const held = element.contains(activeElement) && nameOf(activeElement);
   element.replaceChildren(...make().filter(Boolean));
+  if (held) [...element.querySelectorAll("a, button")].find((one) => nameOf(one) === held)?.focus({ preventScroll: true });
+}
+
+function nameOf({ dataset, textContent }) {
+  return dataset.testid ?? textContent;
 }
 
 /** Run `work` once per frame at most; nothing runs while nobody asks. */

@@ -163,7 +163,9 @@ export class Message {
 
   #drawFoot() {
     const { siblings, sibling_index: index, generation, status } = this.view;
+    const held = this.foot.contains(document.activeElement);
     refill(this.foot, JSON.stringify([siblings, index, generation, status, this.resumable, this.growing && this.rate]), () => footParts(this));
+    if (held && !this.foot.contains(document.activeElement)) this.element.focus({ preventScroll: true });
   }
 
   openMenu() {

@@ -73,7 +73,7 @@ export class MessageActions {
   bar(message) {
     return offered(message).filter((entry) => inBar(entry, message)).map((entry) => ({
       name: entry.name, label: labelOf(entry, message), icon: entry.icon,
-      disabled: entry.unfit?.(message) ?? (entry.waits && message.growing ? WRITTEN : null),
+      disabled: reason(entry, message),
     }));
   }
 
@@ -81,7 +81,7 @@ export class MessageActions {
    * has a button where it is shown is in its menu then. */
   menu(told) {
     const message = this.page.chat.items.get(told.id) ?? { view: {}, ...told, index: told.sibling_index, away: true };
-    const lines = offered(message).filter((entry) => !(entry.waits && message.growing) && !entry.unfit?.(message) &&
+    const lines = offered(message).filter((entry) => !reason(entry, message) &&
       (message.away ? entry.name !== "copy" : !inBar(entry, message)));
     return lines.map((entry) => ({
       label: labelOf(entry, message), icon: entry.icon, testid: entry.name, danger: entry.danger, separate: entry.separate,
@@ -92,9 +92,9 @@ export class MessageActions {
   /** Do it, from a button, a key or a command; false if it cannot be done with this message now. */
   run(name, message, button = null) {
     const entry = offered(message).find((one) => one.name === name);
-    const waits = entry?.waits && message.growing;
-    if (waits) toast(`${WRITTEN}.`, { chat: this.page.current });
-    if (!entry?.run || waits || entry.unfit?.(message)) return false;
+    const unfit = entry && reason(entry, message);
+    if (unfit) toast(`${unfit}.`, { chat: this.page.current });
+    if (!entry?.run || unfit) return false;
     entry.run(this.page, message, button);
     return true;
   }
@@ -161,6 +161,11 @@ export class MessageActions {
 
 function offered(message) {
   return ENTRIES.filter(({ when, here }) => (!when || when(message)) && !(here && message.away));
+}
+
+/** Why it cannot be done now; null if it can. */
+function reason({ unfit, waits }, message) {
+  return unfit?.(message) ?? (waits && message.growing ? WRITTEN : null);
 }
 
 function inBar({ bar }, message) {

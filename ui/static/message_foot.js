@@ -14,17 +14,25 @@ export function footParts(message) {
   ];
 }
 
+/** What cannot be done now keeps its place among the stops of Tab, so that no focus is lost while a reply is written. */
+function unfit(why) {
+  return why ? { "aria-disabled": "true" } : {};
+}
+
 function versions(message, ids, index) {
-  const go = (step) => message.act.select(ids[index - 1 + step], message.id);
+  const go = (step) => {
+    const id = ids[index - 1 + step];
+    if (id) message.act.select(id, message.id);
+  };
   return h("span.sib", { role: "group", "aria-label": "Versions of this message" },
-    iconButton("left", "Previous version", () => go(-1), { "data-testid": "sibling-prev", disabled: index <= 1 }),
+    iconButton("left", "Previous version", () => go(-1), { "data-testid": "sibling-prev", ...unfit(index <= 1) }),
     h("span.at", { "data-testid": "sibling-label" }, `${index}/${ids.length}`),
-    iconButton("right", "Next version", () => go(1), { "data-testid": "sibling-next", disabled: index >= ids.length }));
+    iconButton("right", "Next version", () => go(1), { "data-testid": "sibling-next", ...unfit(index >= ids.length) }));
 }
 
 function button(message, { name, label, icon, disabled }) {
   const element = iconButton(icon, label, () => message.act.run(name, message, element),
-    { "data-testid": name, ...(disabled ? { disabled: true, title: disabled } : {}) });
+    { "data-testid": name, ...unfit(disabled), title: disabled ?? label });
   return element;
 }
 
@@ -35,7 +43,8 @@ function more(message) {
 
 /** Open the menu of a message at the button that is there for it. */
 export function openMessageMenu(message) {
-  openMenu(message.foot.querySelector("[data-testid=message-menu]"), message.act.menu(message), { label: "More about this message" });
+  const button = () => message.foot.querySelector("[data-testid=message-menu]"); // another one once the line was drawn anew
+  openMenu(button(), message.act.menu(message), { label: "More about this message", back: button });
 }
 
 function stats(message, generation) {
