@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import log
 from typing import Protocol
 
@@ -45,11 +45,19 @@ class PassageSearch:
             fts5: whether to use it; None where there is one.
         """
         self._make = _Index if (has_fts5() if fts5 is None else fts5) else _Words
-        self._kept: OrderedDict[str, Ranker] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[list[Passage], Ranker]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def best(self, sha256: str, text: str, passages: Sequence[Passage], question: str, limit: int) -> list[int]:
-        """Places among ``passages`` of those that fit best, the best first.
+    def best(
+        self,
+        sha256: str,
+        text: str,
+        passages: Sequence[Passage],
+        question: str,
+        limit: int,
+        without: Collection[int] | None = None,
+    ) -> list[int]:
+        """Places among ``passages`` of those that fit best, the best first; none of none.
 
         Where no word of the question says anything about the document, they are spread evenly over it, from its
         beginning on: "what is this about?" is best answered from there.
@@ -57,16 +65,28 @@ class PassageSearch:
         Args:
             sha256: names the document.
             limit: the most there may be.
+            without: places that were found before. Then only those are found that share words with the question.
         """
+        if not passages:
+            return []
         words = list(dict.fromkeys(index_text(question).split()))[:MOST_WORDS]
         with self._lock:
-            ranker = self._kept.pop(sha256, None) or self._make([text[one.start : one.end] for one in passages])
-            self._kept[sha256] = ranker
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            found = ranker.best(words, limit) if words else []
+            most = limit + len(without or ())
+            found = self._ranker(sha256, text, list(passages)).best(words, most) if words else []
+        if without is not None:
+            return [place for place in found if place not in without][:limit]
         number = min(limit, len(passages))
         return found or [place * len(passages) // number for place in range(number)]
+
+    def _ranker(self, sha256: str, text: str, passages: list[Passage]) -> Ranker:
+        """The index of a document, made anew where it was made of other passages."""
+        indexed, ranker = self._kept.pop(sha256, (None, None))
+        if ranker is None or indexed != passages:
+            ranker = self._make([text[one.start : one.end] for one in passages])
+        self._kept[sha256] = passages, ranker
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return ranker
 
 
 class _Index:

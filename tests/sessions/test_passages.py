@@ -90,3 +90,13 @@ def test_a_question_that_says_nothing_of_a_document_gets_passages_from_all_over_
     found = PassageSearch(fts5=fts5).best("x", text, passages, question, 4)
     assert found == [len(passages) * part // 4 for part in range(4)]
     assert PassageSearch(fts5=fts5).best("x", text, passages[:2], question, 4) == [0, 1]
+
+
+@pytest.mark.parametrize("fts5", [True, False])
+def test_an_index_is_of_the_passages_there_are_now(fts5: bool) -> None:
+    passages, search = split(DOCUMENT), PassageSearch(fts5=fts5)
+    assert search.best("x", DOCUMENT, [], "payments", 1) == []
+    (found,) = search.best("x", DOCUMENT, passages[2:], "payments", 1)
+    assert FACTS[0] not in DOCUMENT[slice(*passages[2:][found])]
+    (found,) = search.best("x", DOCUMENT, passages, "payments", 1)
+    assert FACTS[0] in DOCUMENT[slice(*passages[found])], "it was made anew"
