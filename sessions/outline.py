@@ -18,8 +18,7 @@ from .views import View
 LONGEST = 120
 """Characters of a message that an outline has."""
 _READ = 400  # characters that are looked at for them: blanks and signs of Markdown do not count
-_AT_ONCE = 4_000  # messages that are searched before another reader gets a turn
-_MOST_SEARCHED = 200_000_000  # characters
+_AT_ONCE = 1_000_000  # characters that are searched before another reader gets a turn
 _ROLES = {"user": "u", "assistant": "a", "system": "s", "tool": "t"}
 _TEXT = "CASE WHEN m.content != '' THEN m.content ELSE coalesce(m.reasoning, '') END"
 _NODES = f"""
@@ -28,9 +27,12 @@ SELECT m.id, m.parent_id, m.role, m.status, m.shown, m.created_at, m.kind, subst
 FROM messages m WHERE m.session_id = ? AND m.hidden = 0 AND m.deleted_at IS NULL ORDER BY m.key
 """
 _TEXTS = """
-SELECT key, id, content, reasoning FROM messages
-WHERE session_id = ? AND hidden = 0 AND deleted_at IS NULL AND key > ? ORDER BY key LIMIT ?
+SELECT m.key, m.id, m.content, m.reasoning FROM (
+    SELECT key FROM messages WHERE session_id = ? AND hidden = 0 AND deleted_at IS NULL AND key > ?
+    ORDER BY key LIMIT -1
+) part CROSS JOIN messages m ON m.key = part.key
 """
+"""Keys are put in order before any text is read: a part of a long chat costs what is in the part."""
 
 
 class Outlines:
@@ -59,29 +61,33 @@ class Outlines:
             rows = connection.execute(_NODES, [session_id]).fetchall()
         return {"head_id": session.head_id, **_columns(rows)}
 
-    def find(self, session_id: str, words: str) -> list[str]:
-        """Ids of the messages of a chat that have all of these words, also as parts of words, in the order made.
+    def find(self, session_id: str, words: str, after: int = 0) -> tuple[list[str], int | None]:
+        """A part of a chat's messages, searched: ids of those that have all of these words, in the order made.
+
+        Args:
+            words: each may be a part of one in the text.
+            after: where the part before ended.
+
+        Returns:
+            The ids, and where this part ends; None at the end of the chat.
 
         Raises:
             SessionError: there is no such chat.
         """
         wanted = fold(words).split()
+        found: list[str] = []
+        searched = 0
         with self._reader.reading() as connection:
             turns.session(connection, session_id)
-        found: list[str] = []
-        key, searched = 0, 0
-        while wanted and searched < _MOST_SEARCHED:
-            with self._reader.reading() as connection:
-                rows = connection.execute(_TEXTS, [session_id, key, _AT_ONCE]).fetchall()
-            for _, one, content, reasoning in rows:
+            rows = connection.execute(_TEXTS, [session_id, after]) if wanted else ()
+            for key, one, content, reasoning in rows:
                 text = fold(f"{content}\n{reasoning}" if reasoning else content)
                 searched += len(text)
                 if all(word in text for word in wanted):
                     found.append(one)
-            if len(rows) < _AT_ONCE:
-                break
-            key = rows[-1][0]
-        return found
+                if searched >= _AT_ONCE:
+                    return found, key
+        return found, None
 
 
 def node_view(message: View) -> View:

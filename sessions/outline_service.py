@@ -24,5 +24,13 @@ class OutlineService:
         return view
 
     async def find(self, session_id: str, words: str) -> list[str]:
-        """See ``Outlines.find``."""
-        return await self._core.read(self._core.store.outlines.find, session_id, clean_text(words))
+        """Ids of all messages of a chat that have these words; see ``Outlines.find``.
+
+        However long the chat is, what else is read meanwhile waits for a part of it only.
+        """
+        find, words = self._core.store.outlines.find, clean_text(words)
+        found, end = await self._core.read(find, session_id, words)
+        while end is not None:
+            more, end = await self._core.read(find, session_id, words, end)
+            found += more
+        return found

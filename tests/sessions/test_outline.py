@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pagedchat.sessions import outline as outlines
 from pagedchat.sessions.errors import SessionError
 from pagedchat.sessions.outline import LONGEST, beginning, node_view
 from pagedchat.sessions.store import SessionStore
@@ -116,6 +118,35 @@ def test_parts_of_words_are_found_in_all_branches_but_not_in_the_trash(tmp_path:
             assert await find(session_id, "  ") == await find(session_id, "zebra") == []
             await room.service.delete_branch(other["id"])
             assert await find(session_id, "brulee") == [first["id"]]
+
+    play(story())
+
+
+def test_all_of_a_long_chat_is_searched_and_other_readers_get_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlines, "_AT_ONCE", 100)
+
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "s.db") as room:
+            session_id, last = await room.new(), None
+            for number in range(6):
+                last = (await room.ask(session_id, f"needle {number} " + "hay " * 30, last))["id"]
+            order: list[str] = []
+            find = room.store.outlines.find
+
+            def noted(*arguments: Any) -> Any:
+                order.append("part")
+                return find(*arguments)
+
+            async def other() -> None:
+                await room.service.core.session(session_id)
+                order.append("other")
+
+            monkeypatch.setattr(room.store.outlines, "find", noted)
+            found, _ = await asyncio.gather(room.service.outline.find(session_id, "need"), other())
+            assert len(found) == 6 and order.count("part") == 7
+            assert order.index("other") < 4, "it need not wait for the end"
 
     play(story())
 
