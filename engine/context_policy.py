@@ -16,6 +16,8 @@ found in the cache then. Therefore:
 4. Where the cut had to move for the last reply already, the slack is the whole third. A chat whose turns are each a
    token too long would never hit otherwise.
 5. A cut that leaves out more than these rules would (the context has grown since) is made anew.
+6. What a question carries (a summary of what came before it) stays: where the question is left out, it stands at the
+   beginning of the first one that is sent.
 
 The same chat always gets the same cut: it depends on nothing but the messages, what they say of earlier cuts, and the
 room.
@@ -121,6 +123,7 @@ class _Fitting:
         known_by_length = [index for index, one in enumerate(messages) if one.num_tokens is not None]
         self._lowest = bisect_left(self._cuts, known_by_length[-1] + 1) if known_by_length else 0
         self._built: dict[int, BuiltPrompt] = {}
+        self._carrier = next((index for index, one in enumerate(messages) if one.carried), len(messages))
 
     def fit(self) -> BuiltPrompt:
         place, moved = self._remembered()
@@ -131,7 +134,7 @@ class _Fitting:
         if overflow > 0:
             place = self._least(place, self._room.budget - self._slack(overflow, place, moved))
             if self._size(place) > self._room.longest:
-                raise self._refusal(self._size(place))
+                raise self._refusal(self._size(place), self._carrier < len(self._messages))
         return self._whole(place)
 
     def _slack(self, overflow: int, place: int, moved: bool) -> int:
@@ -175,8 +178,15 @@ class _Fitting:
 
     def _at(self, place: int) -> BuiltPrompt:
         if place not in self._built:
-            self._built[place] = self._build([*self._messages[: self._start], *self._messages[self._cuts[place] :]])
+            system, sent = self._messages[: self._start], list(self._messages[self._cuts[place] :])
+            if carried := self._carried(place):
+                sent[0] = sent[0].after(carried)
+            self._built[place] = self._build([*system, *sent])
         return self._built[place]
+
+    def _carried(self, place: int) -> str:
+        """What the first question at a cut gets of one that is left out."""
+        return (self._messages[self._carrier].carried or "") if self._carrier < self._cuts[place] else ""
 
     def _tokens_between(self, first: int, second: int) -> int:
         """Tokens of the messages that the second cut leaves out beyond the first, as far as is known beforehand."""
@@ -207,7 +217,7 @@ class _Fitting:
         left_out = LeftOut(count, tokens, cut)
         return replace(built, segments=segments, note=note, rewritten=rewritten, left_out=left_out)
 
-    def _refusal(self, size: int) -> ContextLengthError:
+    def _refusal(self, size: int, carries: bool) -> ContextLengthError:
         holds = f"but the {self._room.holder} holds {self._room.context:,} with the reply"
         alone = self._system_size()
         if alone > self._room.longest:
@@ -216,7 +226,8 @@ class _Fitting:
             )
         continues = self._messages[-1].role == "assistant"
         subject = "Your last message and its reply have" if continues else "Your message has"
-        included = ", system prompt included" if self._start else ""
+        parts = [*(["system prompt"] if self._start else []), *(["the summary before it"] if carries else [])]
+        included = f", {' and '.join(parts)} included" if parts else ""
         return ContextLengthError(f"{subject} {size:,} tokens{included}, {holds}. Shorten the message.")
 
     def _system_size(self) -> int:

@@ -29,7 +29,8 @@ class GenerateRequest:
         prompt: text, tokenized as it is, without a chat template; names of control tokens count.
         messages: {"role", "content", "token_ids", "kept_from"} each; ids that are given are sent unchanged, and
             ``kept_from`` of a reply is what its own ``RequestStarted`` said. "num_tokens" in place of content and ids
-            is the length of a message at the beginning that far more tokens follow than the context holds.
+            is the length of a message at the beginning that far more tokens follow than the context holds. "carried"
+            of a question is what of its content goes on with the chat when the question is left out.
         add_generation_prompt: whether ``messages`` is followed by the header of a new reply. False continues the
             last message, which is then a reply with its ids.
         begins_with: ids that the reply begins with, as if they had been sampled: its text begins with theirs, and

@@ -14,7 +14,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ class PromptMessage:
             `context_policy`.
         num_tokens: of a message that cannot be sent because far too much follows it: its length, in place of its
             text and ids.
+        carried: of a question: the part of its content that goes on with the chat where the question itself is left
+            out, at the beginning of the first one that is sent. A summary of what came before, say.
     """
 
     role: str
@@ -54,6 +56,17 @@ class PromptMessage:
     token_ids: list[int] | None = None
     kept_from: int | None = None
     num_tokens: int | None = None
+    carried: str | None = None
+
+    @classmethod
+    def of(cls, message: dict[str, Any]) -> PromptMessage:
+        """A message as a request has it; see ``GenerateRequest``."""
+        optional = ("token_ids", "kept_from", "num_tokens", "carried")
+        return cls(message["role"], message["content"], **{name: message.get(name) for name in optional})
+
+    def after(self, carried: str) -> PromptMessage:
+        """This question as the first one that is sent, with what another one carried."""
+        return replace(self, content=carried + self.content, token_ids=None)
 
 
 @dataclass(frozen=True)

@@ -85,13 +85,7 @@ class Prompting:
         }
 
     def _chat(self, request: GenerateRequest, messages: list[dict[str, Any]]) -> RequestStarted:
-        turns = [
-            PromptMessage(
-                one["role"], one["content"], one.get("token_ids"), one.get("kept_from"), one.get("num_tokens")
-            )
-            for one in messages
-        ]
-
+        turns = [PromptMessage.of(one) for one in messages]
         builder = self._engine.prompt_builder
         variables = dict(request.template_args)
         if builder.writes_dates:

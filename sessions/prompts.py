@@ -16,7 +16,7 @@ from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
 from .sampling import effective_params, merged_params
 from .sent_files import sent_text
-from .summaries import ASIDE, INSTRUCTION, SUMMARY, given_with
+from .summaries import ASIDE, INSTRUCTION, SUMMARY, carried_by
 
 _SEED_BITS = 48
 
@@ -53,8 +53,11 @@ class Prompt:
         messages = self.request.messages or []
         if len(started.segments) != len(messages):
             return tokens
+        carried_to = started.kept_from if any("carried" in one for one in messages[: started.kept_from]) else None
         for index, (message_id, segment) in enumerate(zip(self.message_ids, started.segments, strict=True)):
             if messages[index]["token_ids"] is not None or message_id in self.far or message_id == ASIDE:
+                continue
+            if index == carried_to:  # it has the summary in this prompt, and perhaps not in the next one
                 continue
             if self.continues and index == len(messages) - 1:
                 tokens.header_tokens = len(segment)
@@ -193,8 +196,8 @@ def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
         message_ids.append(one.id)
     if path.summary is not None:
         first = next((place for place, one in enumerate(messages) if one["role"] == "user"), None)
-        if first is not None and "num_tokens" not in messages[first]:
-            messages[first]["content"] = given_with(path.summary, messages[first]["content"])
+        if first is not None:
+            _carry(messages[first], path.summary)
     places = {message_id: place for place, message_id in enumerate(message_ids)}
     for message, message_id in zip(messages, message_ids, strict=True):
         place = places.get(path.kept_from.get(message_id, ""))
@@ -205,9 +208,10 @@ def prompt_messages(path: PromptPath) -> tuple[list[dict[str, Any]], list[str]]:
 
 def question_after(path: PromptPath, text: str) -> dict[str, Any]:
     """A question at the end of a branch, as the engine's prompt builder takes it."""
+    question = _message("user", text, None)
     if path.summary is not None and all(one.role != "user" for one in path.messages):
-        text = given_with(path.summary, text)
-    return _message("user", text, None)
+        _carry(question, path.summary)
+    return question
 
 
 def sent_messages(path: PromptPath) -> list[dict[str, Any]] | None:
@@ -217,7 +221,22 @@ def sent_messages(path: PromptPath) -> list[dict[str, Any]] | None:
     start = int(path.session.system_prompt is not None)
     if not cuts or cuts[-1] <= start:
         return None
-    return messages[:start] + messages[cuts[-1] :]
+    return sent_from(messages, start, cuts[-1])
+
+
+def sent_from(messages: list[dict[str, Any]], start: int, cut: int) -> list[dict[str, Any]]:
+    """The messages of a prompt that leaves out those from ``start``, behind the system turn, to ``cut``."""
+    sent = messages[cut:]
+    carried = next((one["carried"] for one in messages[start:cut] if "carried" in one), None)
+    if carried and sent:
+        sent[0] = {**sent[0], "content": carried + sent[0]["content"], "token_ids": None}
+    return messages[:start] + sent
+
+
+def _carry(question: dict[str, Any], summary: Message) -> None:
+    question["carried"] = carried_by(summary)
+    if "num_tokens" not in question:
+        question["content"] = question["carried"] + question["content"]
 
 
 def _message(role: str, content: str, token_ids: list[int] | None) -> dict[str, Any]:

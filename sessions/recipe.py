@@ -13,8 +13,8 @@ from typing import Any
 
 from . import tree, turns
 from .errors import SessionError
-from .prompts import prompt_messages, question_after
-from .rows import Generation, Message, PromptPath, json_object
+from .prompts import prompt_messages, question_after, sent_from
+from .rows import Generation, PromptPath, json_object
 from .stored_facts import ids_of, runs_of
 from .summaries import ASIDE, INSTRUCTION, SUMMARY
 
@@ -85,9 +85,10 @@ def read_recipe(connection: sqlite3.Connection, message_id: str, run: int | None
         message_ids.append(ASIDE)
     system = int(path.session.system_prompt is not None)
     start = max(system, _first_kept(connection, one, message_ids))
-    messages = messages[:system] + messages[start:]
-    question = _joined(path, message_ids[:system] + message_ids[start:])
-    before = _question_tokens(reply, runs[0], question, header)
+    carries = any("carried" in one for one in messages[system:start])
+    messages = sent_from(messages, system, start)
+    question = None if carries else _joined(path, message_ids[:system] + message_ids[start:])
+    before = _question_tokens(runs[0], question, header, counted=reply.kind == SUMMARY or carries)
     begin = header if one.run == 1 else _begin(one, before, header)
     end = min([_begin(other, before, header) for other in later], default=len(ids))
     given = ids[begin : begin + (one.given_tokens or 0)] if one.run == 1 else []
@@ -136,12 +137,16 @@ def _joined(path: PromptPath, message_ids: list[str]) -> list[int] | None:
     return [token for ids in found for token in ids or []]
 
 
-def _question_tokens(reply: Message, first: Generation, question: list[int] | None, header: int) -> int | None:
-    """How many ids come before a reply's header; None if nobody knows. Those of an instruction to sum up are stored
-    nowhere, but the first run counted them."""
+def _question_tokens(first: Generation, question: list[int] | None, header: int, *, counted: bool) -> int | None:
+    """How many ids come before a reply's header; None if nobody knows.
+
+    Args:
+        counted: its prompt had what is stored nowhere, an instruction or a summary that was carried on; the first run
+            counted the ids of that.
+    """
     if question is not None:
         return len(question)
-    if reply.kind != SUMMARY or first.prompt_tokens is None or first.given_tokens:
+    if not counted or first.prompt_tokens is None or first.given_tokens:
         return None
     return first.prompt_tokens - header
 

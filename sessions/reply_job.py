@@ -30,7 +30,6 @@ from .job_host import JobHost
 from .prompts import Prompt, build_prompt
 from .reply_text import ReplyText
 from .rows import GENERATION_FIELDS, Generation, Message, ReplyTokens, Status, pack
-from .summaries import keep_earlier
 from .turns import REFUSED
 
 SAVE_INTERVAL_S = 0.21
@@ -231,7 +230,6 @@ class ReplyJob:
         path = await self._host.prompt_path(last_id)
         info, salt = self._host.engine.status.info, self._host.salt(self.message.session_id)
         prompt = build_prompt(path, self.message, info, self._host.fingerprint(), salt, self._own, self._given)
-        await keep_earlier(self._host.engine, prompt, path.summary)
         self._generation = prompt.generation
         return prompt
 

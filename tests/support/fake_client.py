@@ -220,12 +220,7 @@ class FakeEngineClient(FakeCache):
         trim: bool = False,
         max_tokens: int | None = None,
     ) -> RequestStarted:
-        turns = [
-            PromptMessage(
-                one["role"], one["content"], one.get("token_ids"), one.get("kept_from"), one.get("num_tokens")
-            )
-            for one in messages
-        ]
+        turns = [PromptMessage.of(one) for one in messages]
         if trim:
             pool_tokens = self._info.get("capacity", self._info["num_blocks"] * self.block_size)
             room = room_for(self._info["max_model_len"], pool_tokens, max_tokens)
