@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import Any
 
 from playwright.sync_api import expect
 
@@ -25,6 +27,38 @@ PASTE = """(text) => {
   field.focus();
   field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
 }"""
+
+LOOK = """(hidden) => {
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_a_page_that_nobody_looks_at_asks_nothing_of_the_engine(same_page: PageDriver, server: PageServer) -> None:
+    page, asked, probe = same_page, [], server.client.probe
+    server.client.replies = ("Hello!",)
+    page.ask("First")
+    expect(page.test_id("context-bar")).to_have_attribute("aria-label", re.compile("^Context of"))
+
+    async def counted(**question: Any) -> Any:
+        if "salt" in question:  # a page's; that of a message which is sent has none
+            asked.append(question["messages"][-1]["content"])
+        return await probe(**question)
+
+    server.client.probe = counted
+    try:
+        page.page.evaluate(LOOK, True)
+        page.ask("Second")
+        page.test_id("composer").fill("not yet")
+        page.page.evaluate("new Promise((done) => setTimeout(done, 400))")  # after what the page would do later
+        page.test_id("composer").fill("and now?")
+        page.page.evaluate(LOOK, False)
+        expect(page.page.locator("#pc-context")).to_contain_text("If you send this now")
+        assert asked == ["and now?"]
+    finally:
+        server.client.probe = probe
+        page.page.evaluate(LOOK, False)
+        page.test_id("composer").fill("")
 
 
 def test_messages_wait_under_a_reply_and_are_sent_in_their_order(same_page: PageDriver, server: PageServer) -> None:

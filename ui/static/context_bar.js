@@ -1,6 +1,8 @@
 // What the context would hold if the message were sent now: a bar, and the same in words.
 //
 //   |█████████ cached █████|//// to compute ////|∙∙∙∙ the reply ∙∙∙∙|            left            |
+//
+// The engine tells it between two steps, so a page that nobody looks at asks when it is looked at again.
 
 import { debounced, h } from "./dom.js";
 import { count, plural } from "./format.js";
@@ -26,6 +28,8 @@ export class ContextBar {
     this.bar = h("div.context", {}, this.track, this.typed);
     this.words = h("span.probe", { id: "pc-context", "aria-live": "off" });
     this.later = debounced(PAUSE_MS, () => this.#show());
+    this.due = false; // whether something has changed since it was last asked
+    document.addEventListener("visibilitychange", () => { if (this.due && !document.hidden) this.ask(); });
     this.#draw(null, { text: "" });
   }
 
@@ -40,6 +44,8 @@ export class ContextBar {
   }
 
   async #show() {
+    this.due = document.hidden;
+    if (this.due) return;
     const asked = this.act.state();
     const found = await this.#asked(asked);
     const now = this.act.state();
@@ -60,7 +66,7 @@ export class ContextBar {
     this.typed.textContent = found && text.trim() && found.typed_tokens ? `${plural(found.typed_tokens, "token")} typed` : "";
     if (!found || !asking) return this.words.replaceChildren(h("span.hint", {}, this.#hint(running, text, found)));
     const offer = this.act.offer(found);
-    this.words.replaceChildren(h("span.cost", {}, ...this.#cost(found)), ...(offer ? [offer] : []));
+    this.words.replaceChildren(h("span.cost", {}, ...this.#cost(found, Boolean(offer))), ...(offer ? [offer] : []));
   }
 
   #hint(running, text, found) {
@@ -69,21 +75,33 @@ export class ContextBar {
     return `Enter sends · Shift Enter starts a new line${used}`;
   }
 
-  #cost(found) {
+  /** `offered` is what to do about messages that are left out, so that it says how many. */
+  #cost(found, offered) {
+    if (found.refused) return [h("span.warn", {}, found.refused)];
     const parts = ["If you send this now: ", h("b", {}, `${count(found.cached_tokens)} cached`), ", ",
       h("b", {}, `${count(found.to_compute)} to compute`)];
     const left = found.max_model_len - found.prompt_tokens;
     const out = found.left_out_messages ?? 0;
-    if (out) parts.push(" · ", h("span.warn", {}, `${plural(out, "earlier message")} left out`));
-    else if (found.max_model_len && left <= 0) parts.push(" · ", h("span.warn", {}, "longer than the context"));
+    if (out && !offered) parts.push(" · ", h("span.warn", {}, `${plural(out, "earlier message")} left out`));
+    if (found.max_model_len && left <= 0) parts.push(" · ", h("span.warn", {}, "longer than the context"));
     else if (found.max_model_len) parts.push(` · ${count(left)} tokens left`);
     if (left > 0 && found.reply_limit > left) parts.push(h("span.warn", {}, ", less than the reply limit"));
+    for (const words of found.more ?? []) parts.push(` · ${words}`);
     if (REASONS[found.reason]) parts.push(` · ${REASONS[found.reason]}`);
     return parts;
   }
 
+  #drawFull(words) {
+    this.bar.classList.remove("none");
+    this.bar.dataset.near = "true";
+    for (const [name, part] of Object.entries(this.parts)) part.style.width = name === "compute" ? "100%" : "0";
+    this.track.setAttribute("aria-label", `Context: ${words}`);
+    this.bar.title = words;
+  }
+
   #drawBar(found, running) {
     const length = found?.max_model_len;
+    if (found?.refused) return this.#drawFull(found.refused);
     this.bar.classList.toggle("none", !length && !running);
     if (!length) {
       if (!running) this.track.setAttribute("aria-label", "Context: not known");
