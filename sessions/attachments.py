@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from ..engine.sizes import size_in_words
 from . import turns
 from .checks import clean_text
 from .connection import Connection
@@ -89,8 +90,8 @@ class Attachments:
         """
         name = clean_name(name)
         if len(data) > SIZE_LIMIT:
-            size, limit = len(data) / (1 << 20), SIZE_LIMIT >> 20
-            raise SessionError(f'"{name}" has {size:,.1f} MB, but a file may have {limit} MB; attach a smaller one.')
+            size, limit = size_in_words(len(data)), size_in_words(SIZE_LIMIT)
+            raise SessionError(f'"{name}" has {size}, but a file may have {limit}; attach a smaller one.')
         sha256 = self._files.keep(data)
         with self._writer.transaction(durable=True) as connection:
             turns.session(connection, session_id)

@@ -27,6 +27,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from ..engine.sizes import size_in_words
 from .errors import StoreError, backup_folder, explained
 from .pages import Header, log_of, real, size_of
 
@@ -259,14 +260,10 @@ def _check_room(path: Path, folder: Path, kind: Kind) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed + _MARGIN_BYTES[kind]:
         raise StoreError(
-            f"No copy of the chats was made: {folder} has {_mib(free)} free, and a copy of {_mib(needed)} would leave "
-            f"less than {_mib(_MARGIN_BYTES[kind])}; free some space.",
+            f"No copy of the chats was made: {folder} has {size_in_words(free)} free, and a copy of "
+            f"{size_in_words(needed)} would leave less than {size_in_words(_MARGIN_BYTES[kind])}; free some space.",
             "full",
         )
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):,.0f} MiB" if size >= 10 << 20 else f"{size / (1 << 20):.1f} MiB"
 
 
 def _firsts(newest_first: Iterable[Path], period: Callable[[datetime], object], count: int) -> set[Path]:

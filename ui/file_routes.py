@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from ..engine.errors import PagedChatError
+from ..engine.sizes import size_in_words
 from ..sessions.attachments import SIZE_LIMIT, clean_name
 from ..sessions.errors import SessionError, StoreError
 
@@ -38,7 +39,7 @@ async def _body(request: Request, name: str) -> bytes:
     async for chunk in request.stream():
         size += len(chunk)
         if size > SIZE_LIMIT:
-            limit = f"{SIZE_LIMIT >> 20} MB"
+            limit = size_in_words(SIZE_LIMIT)
             raise SessionError(f'"{name}" has more than {limit}, the most that a file may have; attach a smaller one.')
         parts.append(chunk)
     return b"".join(parts)

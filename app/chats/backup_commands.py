@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...engine.errors import PagedChatError
+from ...engine.sizes import size_in_words
 from ...sessions.wording import counted
 from ..options import AsJson, DataDir
-from ..terminal import local_time, memory
+from ..terminal import local_time
 from .printing import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -98,5 +99,4 @@ def _row(one: Any) -> dict[str, Any]:
 
 def _line(one: Any) -> str:
     held = one.problem or f"{counted(one.chats, 'chat')}, {counted(one.messages, 'message')}"
-    size = memory(one.size) if one.size >= 1 << 20 else f"{one.size / 1024:,.0f} KiB"
-    return f"{one.name:<52}  {local_time(one.made_at)}  {size:>8}  {held}"
+    return f"{one.name:<52}  {local_time(one.made_at)}  {size_in_words(one.size):>8}  {held}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..terminal import memory
+from ...engine.sizes import size_in_words
 from .doctor import Findings
 
 GIB = 1 << 30
@@ -42,16 +42,17 @@ def _room(found: Findings) -> Iterator[str]:
         if not row["writable"] and row["name"] != "data":
             yield f"{row['trouble']} {_LOST.get(row['name'], '')}".strip()
         elif row["free"] is not None and row["free"] < LITTLE_DISK and row["name"] in ("data", "models"):
-            yield f"Only {memory(row['free'])} are free on the disk of {row['path']}: make room there."
+            yield f"Only {size_in_words(row['free'])} are free on the disk of {row['path']}: make room there."
     free, total = found.surroundings.get("memory_free"), found.surroundings.get("memory_total")
     need = LITTLE_MEMORY + 2 * (found.model.get("size") or 0)
     if found.server is None and free is not None and free < need:
         yield (
-            f"Only {memory(free)} of {memory(total or 0)} of memory are free: close other programs, or start with "
-            "--profile low-memory."
+            f"Only {size_in_words(free)} of {size_in_words(total or 0)} of memory are free: close other programs, or "
+            "start with --profile low-memory."
         )
     if found.surroundings.get("swap_used", 0) > GIB and free is not None and free < 2 * need:
-        yield f"{memory(found.surroundings['swap_used'])} are swapped out: memory is short, and replies will stall."
+        swapped = size_in_words(found.surroundings["swap_used"])
+        yield f"{swapped} are swapped out: memory is short, and replies will stall."
     if found.model.get("state") == "missing":
         yield f"{found.model['said']} `pagedchat models pull` fetches it ahead of time."
 

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ...engine.errors import PagedChatError
+from ...engine.sizes import size_in_words
 from ..options import SERVE_FLAGS, AsJson, DataDir, ModelsDir, serve_flags
-from ..terminal import memory, say
+from ..terminal import say
 from .check_command import check
 from .doctor_command import doctor
 
@@ -130,7 +131,7 @@ def value_text(value: Any) -> str:
 
 def setting_text(name: str, value: Any) -> str:
     """`value_text` with sizes in units that people read."""
-    return memory(value) if name in SIZES and isinstance(value, int) else value_text(value)
+    return size_in_words(value) if name in SIZES and isinstance(value, int) else value_text(value)
 
 
 def _cut(text: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
+from ...engine.sizes import size_in_words
 from ..options import AsJson, serve_flags
-from ..terminal import local_time, memory, say
+from ..terminal import local_time, say
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
@@ -49,7 +50,7 @@ def lines(result: Any) -> list[str]:
     packages = ", ".join(f"{name} {version}" for name, version in configuration["packages"].items())
     told = [
         f"machine     {machine['processor']}, {machine['usable_cores']} of {machine['cores']} cores, "
-        f"{memory(around['memory_free'])} of {memory(around['memory_total'])} free, {machine['system']}",
+        f"{size_in_words(around['memory_free'])} of {size_in_words(around['memory_total'])} free, {machine['system']}",
         f"versions    pagedchat {program['pagedchat']}, Python {program['python']}, {packages}",
         f"kernels     {_kernels(kernels)}",
         f"model       {model['name']}: {model['state']}" + (f", {model['path']}" if model["path"] else ""),
@@ -58,9 +59,9 @@ def lines(result: Any) -> list[str]:
         f"known good  {local_time(answered) if answered else 'nothing has answered yet'}",
     ]
     for row in found["folders"]:
-        free = "?" if row["free"] is None else memory(row["free"])
+        free = "?" if row["free"] is None else size_in_words(row["free"])
         state = "" if row["writable"] else "  CANNOT BE WRITTEN"
-        told.append(f"{row['name']:<11} {row['path']}  ({memory(row['size'])}, {free} free){state}")
+        told.append(f"{row['name']:<11} {row['path']}  ({size_in_words(row['size'])}, {free} free){state}")
     for title, sentences in (("What is wrong:", found["problems"]), ("What to change:", found["advice"])):
         if sentences:
             told += ["", title, *(f"- {sentence}" for sentence in sentences)]

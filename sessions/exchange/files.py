@@ -7,6 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
+from ...engine.sizes import size_in_words
 from ..backups import sync_folder
 from ..errors import SessionError, explained
 
@@ -78,8 +79,8 @@ class FileFolder:
     def _keep_in_memory(self, data: bytes) -> str:
         sha256 = self.name_of(data)
         if sha256 not in self._memory and len(data) + sum(map(len, self._memory.values())) > MOST_IN_MEMORY:
-            limit = MOST_IN_MEMORY >> 20
-            raise SessionError(f"Temporary chats can hold {limit} MB of files in all; use an ordinary chat for more.")
+            limit = size_in_words(MOST_IN_MEMORY)
+            raise SessionError(f"Temporary chats can hold {limit} of files in all; use an ordinary chat for more.")
         self._memory[sha256] = data
         return sha256
 

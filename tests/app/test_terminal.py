@@ -12,7 +12,7 @@ from pagedchat.app.engine_start import EngineStart
 from pagedchat.app.model_fetch import FetchProgress
 from pagedchat.app.model_store import ModelStore
 from pagedchat.app.settings import Settings
-from pagedchat.app.terminal import fetch_display, local_time, memory
+from pagedchat.app.terminal import fetch_display, local_time
 from support.fake_client import FakeEngineClient
 
 LOADING, KERNELS = "The model is being loaded.", "The compiled kernels are ready."
@@ -95,15 +95,10 @@ def test_a_step_without_a_known_size_shows_neither_bytes_nor_speed(monkeypatch, 
         show(FetchProgress("Checking Tiny"))
         time.sleep(0.25)
     before, _, after = capsys.readouterr().err.partition("Checking Tiny")
-    assert "40.0/92.9 MB" in before
-    assert "MB" not in after
+    assert "38.1/88.6 MiB" in before
+    assert "MiB" not in after
     assert "bytes" not in after
     assert "Checking Tiny" in after, "more than one frame was drawn"
-
-
-@pytest.mark.parametrize(("size", "words"), [(256 << 20, "256 MiB"), (2 << 30, "2.0 GiB"), (0, "0 MiB")])
-def test_memory_is_told_in_the_units_of_the_page(size, words):
-    assert memory(size) == words
 
 
 def test_times_are_local_and_say_of_which_zone(monkeypatch):

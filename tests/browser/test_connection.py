@@ -119,7 +119,7 @@ def test_a_message_longer_than_the_context_stays_in_the_composer(chat: PageDrive
     composer.evaluate("(field, text) => { field.value = text; field.dispatchEvent(new Event('input')); }", too_long)
     chat.test_id("send").click()
     expect(problem).to_contain_text("horten")
-    expect(problem).to_contain_text(f"{length:,}"[0] if length < 4 << 20 else "4 MB")
+    expect(problem).to_contain_text(f"{length:,}"[0] if length < 4 << 20 else "4 MiB")
     assert composer.input_value() == too_long
     assert chat.texts() == before
     session_id = chat.session_id

@@ -103,7 +103,7 @@ def test_a_damaged_or_missing_content_is_a_sentence_and_the_chat_opens(tmp_path:
 def test_a_file_that_is_too_large_is_refused_with_both_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SIZE_LIMIT", 1 << 20)
     chat = StoredChat.at(tmp_path)
-    with pytest.raises(SessionError, match=r"1\.5 MB.*1 MB"):
+    with pytest.raises(SessionError, match=r"1\.5 MiB.*1 MiB"):
         chat.store.attachments.add(chat.id, "big", b"x" * (3 << 19))
     assert not (tmp_path / "attachments").exists() and chat.count("attachments") == 0
     chat.store.close()

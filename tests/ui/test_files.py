@@ -102,7 +102,7 @@ def test_what_cannot_be_taken_is_refused_in_words(tmp_path: Path, monkeypatch: p
             assert refused.status_code == 400 and "does not exist" in refused.json()["error"]["message"]
             monkeypatch.setattr(file_routes, "SIZE_LIMIT", 1 << 20)
             refused = await page.upload("big.txt", b"x" * (1 << 21))
-            assert refused.status_code == 400 and '"big.txt" has more than 1 MB' in refused.json()["error"]["message"]
+            assert refused.status_code == 400 and '"big.txt" has more than 1 MiB' in refused.json()["error"]["message"]
             for files in ([7], "x", [None]):
                 said = await page.call("probe", session=None, text="x", files=files)
                 assert said == "The page sent a list of ids that is none; reload it."

@@ -1,7 +1,7 @@
 // The files that go with the next message: chosen, dropped or pasted; each a chip that says what will be sent of it.
 
 import { byId, h, icon, iconButton } from "./dom.js";
-import { count, plural } from "./format.js";
+import { bytes, plural } from "./format.js";
 import { complain, toast } from "./toasts.js";
 
 const ROUTE = "/ui/files";
@@ -184,11 +184,4 @@ export class FileChips {
     if (!id) return `${bytes(size)} · reading…`;
     return [bytes(size), how ?? (tokens ? plural(tokens, "token") : "")].filter(Boolean).join(" · ");
   }
-}
-
-/** A size as people read it. */
-export function bytes(size) {
-  if (size < 1_000) return plural(size, "byte");
-  const [value, unit] = size < 1_000_000 ? [size / 1_000, "kB"] : [size / 1_000_000, "MB"];
-  return `${value < 10 ? value.toFixed(1) : count(Math.round(value))} ${unit}`;
 }

@@ -26,9 +26,15 @@ export function percent(share) {
   return `${value === 0 || value >= 99.95 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 
-export function bytes(value) {
-  if (value >= 1 << 30) return `${(value / (1 << 30)).toFixed(1)} GiB`;
-  return `${Math.round(value / (1 << 20))} MiB`;
+const UNITS = ["KiB", "MiB", "GiB", "TiB"];
+
+/** A size of files or memory: 512 bytes, 1.5 KiB, 32 MiB, 12.5 GiB. The server says it in the same words (sizes.py). */
+export function bytes(size) {
+  if (size < 1024) return plural(size, "byte");
+  let [value, unit] = [size / 1024, 0];
+  while (value >= 1023.5 && unit < UNITS.length - 1) [value, unit] = [value / 1024, unit + 1];
+  const digits = value < 9.95 || unit > 1 ? 1 : 0;
+  return `${count(Number(value.toFixed(digits)))} ${UNITS[unit]}`;
 }
 
 /** What is said of a message that is not done. */

@@ -2,7 +2,6 @@
 
 import { copyText } from "./clipboard.js";
 import { h, iconButton } from "./dom.js";
-import { bytes, count } from "./format.js";
 
 /** A section: its sentence at the top, then `children`. */
 export function page(id, lead, ...children) {
@@ -23,11 +22,6 @@ export function facts(pairs) {
 export function copyable(text, name = text) {
   const copy = iconButton("copy", `Copy ${name}`, () => copyText(text, copy));
   return h("span.set-copy", {}, h("code", {}, text), copy);
-}
-
-export function size(value) {
-  if (value >= 1 << 20) return bytes(value);
-  return value >= 1024 ? `${count(Math.round(value / 1024))} KiB` : `${count(value)} bytes`;
 }
 
 export function button(words, onclick, kind = "quiet", properties = {}) {

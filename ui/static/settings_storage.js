@@ -4,8 +4,8 @@
 import { confirmed } from "./dialog.js";
 import { h } from "./dom.js";
 import { exportAddress, FORMATS } from "./export_files.js";
-import { plural } from "./format.js";
-import { button, copyable, facts, heading, momentOf, page, size } from "./settings_parts.js";
+import { bytes, plural } from "./format.js";
+import { button, copyable, facts, heading, momentOf, page } from "./settings_parts.js";
 
 const KINDS = { daily: "of the day", version: "before an update", hand: "by hand", replaced: "put aside by a restore" };
 
@@ -62,10 +62,10 @@ class Storage {
     const sum = (list) => list.reduce((total, one) => total + one.size, 0);
     const row = (words, where, name) => [h("span.set-size", {}, words), copyable(where, `the path of the ${name}`)];
     return [facts([
-      ["Chats", row(`${plural(chats, "chat")}, ${plural(messages, "message")} · ${size(database.size)}`, database.path, "database")],
-      ["Files sent", row(size(files.size), files.path, "files")],
-      ["Copies", row(size(backups.size), backups.path, "copies")],
-      ["Models", models && row(size(sum(models)), path, "models")],
+      ["Chats", row(`${plural(chats, "chat")}, ${plural(messages, "message")} · ${bytes(database.size)}`, database.path, "database")],
+      ["Files sent", row(bytes(files.size), files.path, "files")],
+      ["Copies", row(bytes(backups.size), backups.path, "copies")],
+      ["Models", models && row(bytes(sum(models)), path, "models")],
     ])];
   }
 
@@ -75,7 +75,7 @@ class Storage {
     const open = async (id) => { await this.settings.close(); await this.settings.act.page.open(id); };
     return [heading("Largest chats"), h("ol.set-largest", {}, ...largest.map((one) => h("li", {},
       button(one.title, () => open(one.id), "link"), h("small", {}, plural(one.messages, "message")),
-      h("i.set-bar", { "aria-hidden": "true" }, h("i", { style: `width:${Math.max(2, (100 * one.size) / most)}%` })), h("span", {}, size(one.size)))))];
+      h("i.set-bar", { "aria-hidden": "true" }, h("i", { style: `width:${Math.max(2, (100 * one.size) / most)}%` })), h("span", {}, bytes(one.size)))))];
   }
 
   #copies(copies) {
@@ -88,7 +88,7 @@ class Storage {
     const rows = copies.map((copy) => h("li", { "data-testid": "stored-copy" },
       h("span", {}, h("b", {}, momentOf(copy.made_at)), ` ${KINDS[copy.kind] ?? ""}`,
         h("small", {}, copy.problem ? `cannot be read: ${copy.problem}` : `${plural(copy.chats, "chat")}, ${plural(copy.messages, "message")}`)),
-      h("span.set-size", {}, size(copy.size)),
+      h("span.set-size", {}, bytes(copy.size)),
       copy.removable ? button("Delete", () => this.#deleteCopy(copy), "quiet", { "aria-label": `Delete the copy of ${momentOf(copy.made_at)}` })
         : h("span.set-stays", {}, "newest, stays")));
     return [heading("Copies of the chats"),
@@ -101,18 +101,18 @@ class Storage {
     if (await this.#do("Deleting the copy …", "delete_copy", { name: copy.name })) await this.#again("The copy is deleted.");
   }
 
-  #trash({ chats, branches, size: bytes }) {
+  #trash({ chats, branches, size }) {
     const empty = async () => {
       if (!(await confirmed("Empty the trash?", `${plural(chats, "chat")} and ${plural(branches, "branch", "branches")} are gone for good then; only a copy would still have them.`, "Empty it"))) return;
       if ((await this.#do("Emptying the trash …", "empty_trash")) !== undefined) await this.#again("The trash is empty.");
     };
     const nothing = !chats && !branches;
-    return [heading("Trash"), h("p", {}, nothing ? "Nothing is in the trash." : `${plural(chats, "chat")} and ${plural(branches, "branch", "branches")}${bytes ? `, ${size(bytes)}` : ""}; they stay until you empty it.`),
+    return [heading("Trash"), h("p", {}, nothing ? "Nothing is in the trash." : `${plural(chats, "chat")} and ${plural(branches, "branch", "branches")}${size ? `, ${bytes(size)}` : ""}; they stay until you empty it.`),
       button("Empty the trash…", empty, "quiet", { disabled: nothing, "data-testid": "empty-trash" })];
   }
 
   #models({ models }) {
-    const rows = models.map(({ name, size: bytes, loaded }) => h("li", {}, h("span", {}, h("b", {}, name)), h("span.set-size", {}, size(bytes)),
+    const rows = models.map(({ name, size, loaded }) => h("li", {}, h("span", {}, h("b", {}, name)), h("span.set-size", {}, bytes(size)),
       h("span.set-stays", {}, loaded ? "in use" : "")));
     return [heading("Models"), rows.length ? h("ul.set-list", {}, ...rows) : h("p", {}, "No model is here yet."),
       h("p", {}, "Deleting and fetching models will be here; today ", h("code", {}, "pagedchat models rm NAME"), " deletes one that is not in use.")];
@@ -124,7 +124,7 @@ class Storage {
       if (await this.#do("Deleting …", "clear_cache", { name })) await this.#again(`${title}: deleted.`);
     };
     const rows = caches.map((cache) => h("li", { "data-testid": "cache" },
-      h("span", {}, h("b", {}, cache.title), h("small", {}, cache.cost)), h("span.set-size", {}, size(cache.size)),
+      h("span", {}, h("b", {}, cache.title), h("small", {}, cache.cost)), h("span.set-size", {}, bytes(cache.size)),
       button("Delete", () => clear(cache), "quiet", { "aria-label": `Delete ${cache.title}` })));
     return [heading("Caches"), h("p", {}, "Made by pagedchat to be quicker; it makes them again."),
       rows.length ? h("ul.set-list", {}, ...rows) : h("p", {}, "There are none.")];

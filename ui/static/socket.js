@@ -1,5 +1,7 @@
 // The page's one connection. Calls are numbered and answered; everything else that comes is an event.
 
+import { bytes } from "./format.js";
+
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 5_000;
 const LARGEST_FRAME = 4 << 20; // bytes, as the server takes them
@@ -78,7 +80,7 @@ export class Socket extends EventTarget {
     const id = this.next++;
     const frame = JSON.stringify({ id, op, ...args });
     if (frame.length * 3 > LARGEST_FRAME && new Blob([frame]).size > LARGEST_FRAME) {
-      return Promise.reject(new Error("This text is longer than 4 MB, the most that can be sent; shorten it."));
+      return Promise.reject(new Error(`This text is longer than ${bytes(LARGEST_FRAME)}, the most that can be sent; shorten it.`));
     }
     return new Promise((resolve, reject) => {
       this.calls.set(id, { resolve, reject });
