@@ -51,7 +51,7 @@ async def extract(data: bytes, name: str) -> Extract:
 def _extract(data: bytes, name: str) -> Extract:
     kind = _kind(data)
     if kind is not None:
-        return Extract(None, f"This model reads text only; {_KINDS[kind]} cannot be sent. Say in words what is in it.")
+        return Extract(None, f"This model reads text only; {_KINDS[kind]} cannot be sent, so say what is in it.")
     text = _decoded(data)
     if text is None:
         return Extract(None, _unreadable(name))

@@ -15,6 +15,7 @@ from support.page_server import PageServer
 
 WORDS = "Nothing much happens in this part of the story, and so it goes on, word by word. "
 CHAPTERS = [f"Chapter {number}. {WORDS * 5}" for number in range(40)]
+NO_IMAGE = "This model reads text only; an image cannot be sent, so say what is in it."
 CHAPTERS[17] += "The treasure lies under the old oak."
 
 
@@ -33,13 +34,22 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     (tmp_path / "story.txt").write_text("\n\n".join(CHAPTERS))
     (tmp_path / "notes.md").write_text("Apples are red.")
     chat.test_id("file-input").set_input_files([tmp_path / "story.txt", tmp_path / "notes.md"])
+    photo = {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n\x1a\n" + bytes(30)}
+    chat.test_id("file-input").set_input_files([photo])
     chat.test_id("composer").fill("Where is the treasure?")
     chips = chat.test_id("file-chip")
     expect(chips.filter(has_text="story.txt")).to_contain_text(re.compile(r"1 of \d\d passages"))
     expect(chips.filter(has_text="notes.md")).to_contain_text("whole (15 tokens)")
+    expect(chips.filter(has_text="story.txt")).to_contain_text("16 KiB")
+    refused = chips.filter(has_text="photo.png")
+    expect(refused.locator("small")).to_have_text(NO_IMAGE)
     said = sum(int(one.split()[0].replace(",", "")) for one in page.locator(".probe b").all_inner_texts()[:2])
     chat.ask("Where is the treasure?")
     assert made(chat, 1)["prompt_tokens"] == said
+    expect(chips).to_have_count(1)  # what cannot be sent stays, with its reason, and is not under the question
+    expect(refused.locator("small")).to_have_text(NO_IMAGE)
+    expect(chat.messages("user").get_by_test_id("file")).to_have_count(2)
+    refused.get_by_role("button", name="Remove photo.png").click()
     expect(chips).to_have_count(0)
     files = chat.messages("user").get_by_test_id("file")
     expect(files.filter(has_text="story.txt")).to_have_text(re.compile(r"story.txt1 of \d\d passages"))
