@@ -66,6 +66,19 @@ def test_no_call_meets_an_internal_error_whatever_kinds_it_carries(op: str, tmp_
     asyncio.run(story())
 
 
+def test_a_message_that_can_never_fit_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "sessions.db") as room:
+            connection = Connection(Hub(room.service, room.engine), lambda data: asyncio.sleep(0))
+            room.engine._info["max_model_len"] = 100
+            frame = {"id": 1, "op": "probe", "session": None, "parent": None, "files": []}
+            (fits, refused) = [(await calls.answer(connection, {**frame, "text": "x" * n}))["ok"] for n in (50, 200)]
+            assert "refused" not in fits and fits["prompt_tokens"] >= 50
+            assert refused["refused"].startswith("Your message has 2") and refused["typed_tokens"] == 200
+
+    asyncio.run(story())
+
+
 def test_the_list_of_many_chats_is_lean() -> None:
     session: dict[str, Any] = dict.fromkeys(
         ("system_prompt", "params", "pinned", "archived", "folder_id", "deleted_at")

@@ -23,6 +23,6 @@ export async function compact(page) {
 export function compactOffer(page, found) {
   const out = found?.left_out_messages ?? 0;
   if (!out || page.chat.running) return null;
-  return h("span.compact-offer", {}, `The oldest ${plural(out, "message")} will not be sent. `,
+  return h("span.compact-offer", {}, h("span.warn", {}, `The oldest ${plural(out, "message")} will not be sent.`), " ",
     h("button.link", { type: "button", "data-testid": "compact", onclick: () => compact(page) }, "Go on from a summary"));
 }
