@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from .early import EarlyHead
 from .quiet import load_gradio
 from .routes import STATIC
+from .setting_fields import fields_for_page
 from .settings_page import settings_column
 
 gr: Any = load_gradio()
@@ -110,7 +111,7 @@ def _head() -> str:
     scripts = sorted(path.name for path in STATIC.glob("*.js") if path.name != "early.js")
     early = '<script src="/ui/static/early.js"></script>'
     preload = "".join(f'<link rel="modulepreload" href="/ui/static/{name}">' for name in scripts)
-    return f"{early}<style>{_font_faces()}</style>{styles}{preload}"
+    return f"{early}{fields_for_page()}<style>{_font_faces()}</style>{styles}{preload}"
 
 
 def _font_faces() -> str:

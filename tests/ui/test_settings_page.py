@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from pagedchat.sessions.sampling import PARAM_NAMES
 from pagedchat.ui.routes import STATIC
+from pagedchat.ui.setting_fields import SETTINGS, TEXTS_ID, fields_for_page
 
 UI = STATIC.parent
 TAKEN = {  # of Chromium, Firefox, Safari or text fields; k and f with Shift are only suggestions of theirs
@@ -23,17 +25,17 @@ def between(text: str, begin: str, end: str) -> str:
     return text.split(begin, 1)[1].split(end, 1)[0]
 
 
-def test_script_and_widgets_know_the_same_settings_in_the_same_order() -> None:
-    python = (UI / "settings_page.py").read_text("utf-8")
-    script = (STATIC / "settings_fields.js").read_text("utf-8")
-    widgets = strings(between(python, "FIELDS = (", ")"))
-    assert strings(between(script, "FIELDS = [", "];")) == widgets
-    assert set(widgets) == {"system_prompt", *PARAM_NAMES}
-    labels = set(re.findall(r"(\w+):", between(script, "LABELS = {", "};")))
-    assert labels == set(PARAM_NAMES) - {"stop"}, "every number has a label by which its field is found"
-    for name in ("temperature", "max_tokens", "dry_base"):
-        label = between(script, f"{name}: ", ",").strip('"')
-        assert f'"{label}"' in python
+def test_what_a_setting_is_called_and_means_stands_in_one_place_for_widgets_and_script() -> None:
+    names = [one.name for one in SETTINGS]
+    assert set(names) == {"system_prompt", *PARAM_NAMES} and len(names) == len(set(names))
+    assert all(one.label and one.help.endswith(".") for one in SETTINGS)
+    told = re.fullmatch(r'<script type="application/json" id="(.+?)">(.*)</script>', fields_for_page())
+    assert told is not None and told[1] == TEXTS_ID
+    assert [one["name"] for one in json.loads(told[2])] == names
+    assert f'byId("{TEXTS_ID}")' in (STATIC / "settings_fields.js").read_text("utf-8")
+    others = [path for path in (*STATIC.glob("*.js"), *UI.glob("*.py")) if path.name != "setting_fields.py"]
+    texts = {path.name: path.read_text("utf-8") for path in others}
+    assert [(one.name, name) for one in SETTINGS for name, text in texts.items() if one.help in text] == []
 
 
 def test_no_key_is_there_twice_or_taken_from_browser_or_field() -> None:

@@ -5,7 +5,7 @@ import { debounced, h } from "./dom.js";
 import { plural } from "./format.js";
 import { Examples } from "./preset_examples.js";
 import { PresetPreview } from "./preset_preview.js";
-import { FIELDS, LABELS, storedValue, valuesOf } from "./settings_fields.js";
+import { fieldOf, FIELDS, storedValue, valuesOf } from "./settings_fields.js";
 import { complain, toast } from "./toasts.js";
 
 const PREVIEW_PAUSE_MS = 350;
@@ -144,9 +144,16 @@ class Editor {
     }));
     const number = Object.keys(params).length;
     return h("details.part", { open: number > 0 }, h("summary", {}, number ? `Sampling: ${plural(number, "setting")} of its own` : "Sampling: as the model has it"),
-      h("small", {}, "Empty fields follow the model. What each means stands in the settings of a chat."),
-      h("div.part-grid", {}, ...[...this.numbers].map(([name, field]) => h("label", {}, h("span", {}, LABELS[name] ?? "Stop texts"), field))));
+      h("small", {}, "Empty fields follow the model."),
+      h("div.part-grid", {}, ...[...this.numbers].map(([name, field]) => sampling(fieldOf(name), field))));
   }
+}
+
+function sampling({ name, label, help }, field) {
+  const id = `pc-preset-${name}`;
+  field.setAttribute("aria-label", label);
+  field.setAttribute("aria-describedby", id);
+  return h("label", {}, h("span", {}, label), field, h("small", { id }, help));
 }
 
 /** JSON as people read it; what is none stays as it is. */

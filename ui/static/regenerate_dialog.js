@@ -2,30 +2,18 @@
 
 import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
+import { fieldOf, usualOf } from "./settings_fields.js";
 
 export const COUNTS = [1, 2, 3, 4, 6, 8];
-const FIELDS = [
-  { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, help: "0 always takes the likeliest word; higher is more varied." },
-  { name: "top_p", label: "Top-p", min: 0.05, max: 1, step: 0.01, help: "Choose among the likeliest words that make up this share." },
-  { name: "max_tokens", label: "Reply limit", min: 1, step: 1, help: "Tokens until Continue is offered." },
-  { name: "seed", label: "Seed", step: 1, help: "The same seed brings the same reply again." },
-];
-const MORE = [
-  { name: "top_k", label: "Top-k", min: 0, step: 1, help: "Only the k likeliest words; 0 is off." },
-  { name: "min_p", label: "Min-p", min: 0, max: 1, step: 0.01, help: "Drops words far less likely than the best; 0 is off." },
-  { name: "repetition_penalty", label: "Repetition penalty", min: 0.01, max: 2, step: 0.05, help: "Above 1, words that were there already are less likely; 1 is off." },
-  { name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: 0.1, help: "Above 0, words that the reply has are less likely; 0 is off." },
-  { name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, help: "The same, more for words that came often; 0 is off." },
-  { name: "dry_multiplier", label: "DRY", min: 0, max: 5, step: 0.1, help: "Keeps whole phrases from coming again and again; 0 is off." },
-];
-const OFF = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, dry_multiplier: 0 };
+const FIELDS = ["temperature", "top_p", "max_tokens", "seed"];
+const MORE = ["top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "dry_multiplier"];
 
 /** `params` is what acts in the chat, `own` what the reply had for itself, `model` what is loaded; `run({n, params})`
  * asks for the replies, and what it complains about is said here. */
 export function askRegenerate({ params, own = {}, model, count: first = 1, run }) {
   return showDialog("Regenerate with…", (close) => {
     const inputs = new Map();
-    const field = (one) => row(one, params, own, inputs);
+    const field = (name) => row(fieldOf(name), params, own, inputs);
     const count = chooser(first, () => remark());
     const fresh = params.seed !== undefined && params.seed !== null ? h("input", { type: "checkbox", name: "fresh" }) : null;
     const note = h("p.hint", { role: "status", "data-testid": "regenerate-note" });
@@ -47,7 +35,7 @@ export function askRegenerate({ params, own = {}, model, count: first = 1, run }
       h("p", {}, "They hold for this reply alone; the chat and the other versions keep theirs."),
       h("div.again-fields", {}, ...FIELDS.map(field)),
       fresh && h("label.again-check", {}, fresh, h("span", {}, "A new seed, although the chat has a fixed one")),
-      h("details", { open: MORE.some(({ name }) => own[name] !== undefined) }, h("summary", {}, "More sampling"),
+      h("details", { open: MORE.some((name) => own[name] !== undefined) }, h("summary", {}, "More sampling"),
         h("div.again-fields", {}, ...MORE.map(field))),
       modelRow(model),
       h("fieldset.again-count", {}, h("legend", {}, "How many at once"), ...count.elements),
@@ -58,11 +46,11 @@ export function askRegenerate({ params, own = {}, model, count: first = 1, run }
   }, { testid: "regenerate-with" });
 }
 
-function row({ name, label, help, min, max, step }, params, own, inputs) {
-  const usual = params[name] ?? OFF[name] ?? null;
+function row({ name, label, help, low, high, step }, params, own, inputs) {
+  const usual = params[name] ?? usualOf(name);
   const input = h("input.line", {
     type: "number", name, "aria-label": label, inputMode: "decimal", step: step === 1 ? "1" : "any", "aria-describedby": `pc-again-${name}`,
-    min: min === undefined ? null : String(min), max: max === undefined ? null : String(max),
+    min: low === null ? null : String(low), max: high === null ? null : String(high),
     placeholder: usual === null ? "a new one" : String(usual), "data-first": name === "temperature" ? "" : null,
   });
   if (own[name] !== undefined && own[name] !== null) input.value = own[name];

@@ -1,7 +1,7 @@
 // The settings as a dialog: the fields of the open chat, which are Gradio's widgets, and the other sections beside them.
 
 import { byId, debounced, h, icon } from "./dom.js";
-import { differing, emptyValues, FIELDS, inWords, LABELS, NAMES, RARE, storedValue, usualOf, valuesOf } from "./settings_fields.js";
+import { differing, emptyValues, FIELDS, inWords, isNumber, labelOf, RARE, storedValue, usualOf, valuesOf } from "./settings_fields.js";
 import { SettingsNav } from "./settings_nav.js";
 import { settingsSections } from "./settings_sections.js";
 
@@ -186,7 +186,7 @@ export class Settings {
       if (!own.has(name)) continue;
       const usually = name === "system_prompt" ? "" : `: ${inWords(name, usualOf(name, usual))}`;
       block.append(h("p.set-own", {}, h("button.link", { type: "button", onclick: () => this.reset([name]) },
-        `Back to the model's${usually}`, h("span.unseen", {}, ` (${(NAMES[name] ?? LABELS[name]).toLowerCase()})`))));
+        `Back to the model's${usually}`, h("span.unseen", {}, ` (${labelOf(name).toLowerCase()})`))));
     }
     if (RARE.some((name) => own.has(name))) this.#fold(false);
     this.sections.find((one) => one.id === "chat").mark([...own]);
@@ -194,12 +194,12 @@ export class Settings {
 
   /** The box of a number, null for a text. */
   #field(name) {
-    return LABELS[name] ? this.element.querySelector(`input[type=number][aria-label$="${LABELS[name]}"]`) : null;
+    return isNumber(name) ? this.element.querySelector(`input[type=number][aria-label$="${labelOf(name)}"]`) : null;
   }
 
   /** Remember what does not fit into its field: Gradio refuses it without a word, or takes the nearest value. */
   #mind(input) {
-    const name = FIELDS.find((one) => LABELS[one] && input.getAttribute("aria-label")?.endsWith(LABELS[one]));
+    const name = FIELDS.find((one) => isNumber(one) && input.getAttribute("aria-label")?.endsWith(labelOf(one)));
     if (!name) return;
     if (isOutside(input)) this.typed.set(name, input.value);
     else this.typed.delete(name);
@@ -211,7 +211,7 @@ export class Settings {
     return [...this.typed].map(([name, typed]) => {
       const field = this.#field(name);
       const range = field.max === "" ? `must be at least ${field.min}` : `goes from ${field.min} to ${field.max}`;
-      return `${LABELS[name]} ${range}: ${typed} ${isOutside(field) ? "is not saved" : `became ${field.value}`}.`;
+      return `${labelOf(name)} ${range}: ${typed} ${isOutside(field) ? "is not saved" : `became ${field.value}`}.`;
     }).join(" ");
   }
 

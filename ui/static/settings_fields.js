@@ -1,20 +1,30 @@
-// The settings of a chat by name: what they are called, what stands for "not chosen", and how widgets hold them.
+// The settings of a chat by name: what stands for "not chosen", and how widgets hold them. What they are called and what
+// they mean comes with the page (setting_fields.py).
 
-export const FIELDS = [ // in the order of the widgets; the server knows the same (settings_page.py)
-  "system_prompt", "temperature", "top_p", "top_k", "min_p", "max_tokens", "seed", "stop", "repetition_penalty",
-  "presence_penalty", "frequency_penalty", "dry_multiplier", "dry_base", "dry_allowed_length", "min_tokens",
-];
-export const LABELS = { // of numbers
-  temperature: "Temperature", top_p: "Top-p", top_k: "Top-k", min_p: "Min-p", max_tokens: "Reply limit", seed: "Seed",
-  repetition_penalty: "Repetition penalty", presence_penalty: "Presence penalty", frequency_penalty: "Frequency penalty",
-  dry_multiplier: "DRY strength", dry_base: "DRY base", dry_allowed_length: "DRY allowed length", min_tokens: "Least tokens",
-};
-export const NAMES = { system_prompt: "system prompt", stop: "stop texts" }; // of those that are no numbers
-export const RARE = FIELDS.slice(FIELDS.indexOf("repetition_penalty"));
+import { byId } from "./dom.js";
+
+const ALL = JSON.parse(byId("pc-setting-fields").textContent);
+
+export const FIELDS = ALL.map(({ name }) => name); // in the order of the widgets
+export const RARE = ALL.filter(({ rare }) => rare).map(({ name }) => name);
+const BY_NAME = new Map(ALL.map((one) => [one.name, one]));
 const OFF = {
   temperature: 1, top_p: 1, top_k: 0, min_p: 0, max_tokens: 1024, seed: null, stop: null, repetition_penalty: 1,
   presence_penalty: 0, frequency_penalty: 0, dry_multiplier: 0, dry_base: 1.75, dry_allowed_length: 2, min_tokens: 0,
 };
+
+/** {name, label, help, low, high, step, whole, rare}; without a step it is a text. */
+export function fieldOf(name) {
+  return BY_NAME.get(name);
+}
+
+export function labelOf(name) {
+  return BY_NAME.get(name).label;
+}
+
+export function isNumber(name) {
+  return BY_NAME.get(name).step !== null;
+}
 
 /** What acts where a chat has chosen nothing; `usual` is what the model or the server names. */
 export function usualOf(name, usual = {}) {
