@@ -115,14 +115,15 @@ function copier(name, text) {
 function again({ run }, reproduce) {
   const said = h("p.facts-again", { role: "status", "data-testid": "reproduced" });
   const button = h("button.quiet", { type: "button", "data-testid": "reproduce", onclick: async () => {
-    button.disabled = true;
+    if (button.ariaDisabled === "true") return;
+    button.ariaDisabled = "true"; // and not disabled, which would lose the focus
     said.textContent = "Writing it again, unseen …";
     try {
       said.textContent = outcome(await reproduce(run));
     } catch (error) {
       said.textContent = error.message;
     }
-    button.disabled = false;
+    button.ariaDisabled = "false";
   } }, "Check that it comes again");
   return h("div.facts-row", {}, button, said);
 }

@@ -87,6 +87,11 @@ export function iconButton(name, label, onclick, properties = {}) {
   return h("button.icon", { type: "button", title: label, "aria-label": label, onclick, ...properties }, icon(name));
 }
 
+/** Properties of a button for what cannot be done now: it keeps its place among the stops of Tab, and a focus that it has. */
+export function unfit(why) {
+  return why ? { "aria-disabled": "true" } : {};
+}
+
 export function byId(id) {
   return document.getElementById(id);
 }

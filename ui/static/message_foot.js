@@ -1,6 +1,6 @@
 // The line under a message: which version it is, what it cost, and the buttons.
 
-import { h, iconButton } from "./dom.js";
+import { h, iconButton, unfit } from "./dom.js";
 import { count, plural, rate, seconds } from "./format.js";
 import { openMenu } from "./menu.js";
 
@@ -12,11 +12,6 @@ export function footParts(message) {
     message.role === "assistant" ? stats(message, generation) : null,
     h("span.acts", {}, ...message.act.bar(message).map((entry) => button(message, entry)), more(message)),
   ];
-}
-
-/** What cannot be done now keeps its place among the stops of Tab, so that no focus is lost while a reply is written. */
-function unfit(why) {
-  return why ? { "aria-disabled": "true" } : {};
 }
 
 function versions(message, ids, index) {

@@ -1,6 +1,6 @@
 // Messages that wait for the end of a reply: below the chat as bubbles, in the order in which they will be sent.
 
-import { h, icon, iconButton } from "./dom.js";
+import { h, icon, iconButton, unfit } from "./dom.js";
 import { plural } from "./format.js";
 import { complain, toast } from "./toasts.js";
 import { tried } from "./tried.js";
@@ -62,8 +62,8 @@ export class Waiting {
         one.held ? h("button.link", { type: "button", "data-testid": "send-now", "data-key": `${one.id} send`, onclick: () => this.#sendNow(one) },
           this.page.chat.running ? "Wait for this reply" : "Send now") : null,
         h("span.acts", {},
-          many ? button("up", "Send earlier", () => this.#move(all, at, -1), { disabled: at === 0, "data-testid": "queued-up" }) : null,
-          many ? button("down", "Send later", () => this.#move(all, at, 1), { disabled: at === all.length - 1, "data-testid": "queued-down" }) : null,
+          many ? button("up", "Send earlier", () => this.#move(all, at, -1), { ...unfit(at === 0), "data-testid": "queued-up" }) : null,
+          many ? button("down", "Send later", () => this.#move(all, at, 1), { ...unfit(at === all.length - 1), "data-testid": "queued-down" }) : null,
           button("edit", "Take back into the composer", () => this.#edit(one), { "data-testid": "queued-edit" }),
           button("close", "Remove", () => this.#remove(one, at), { "data-testid": "queued-remove" }))));
   }
@@ -83,6 +83,7 @@ export class Waiting {
   }
 
   #move(all, at, step) {
+    if (!all[at + step]) return undefined;
     const ids = all.map((one) => one.id);
     [ids[at], ids[at + step]] = [ids[at + step], ids[at]];
     return this.#try("order_queue", { ids });
