@@ -53,6 +53,7 @@ STYLES = (
     "token_view.css",
     "compare.css",
     "looks.css",
+    "system_colours.css",
 )
 QUEUE_REST_S = 5.0
 

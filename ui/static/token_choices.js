@@ -16,6 +16,8 @@ export class TokenChoices {
       onkeydown: (event) => this.#key(event),
     }, this.#title(), this.list);
     anchor.closest("dialog").append(this.element);
+    this.resized = () => (this.element.isConnected ? this.#place() : removeEventListener("resize", this.resized));
+    addEventListener("resize", this.resized);
     this.#place();
     this.element.focus({ preventScroll: true });
     ask().then((found) => this.#fill(found), (error) => this.#fail(error));
@@ -55,6 +57,7 @@ export class TokenChoices {
   close(back = true) {
     if (!this.element.isConnected) return;
     this.element.remove();
+    removeEventListener("resize", this.resized);
     this.closed(back);
   }
 
