@@ -3,6 +3,7 @@
 ::
 
     room of a prompt      half of it: whole files      a fifth, at most 1,600 tokens: passages of larger ones
+                                                       at most 600 of them: more passages of those of messages above
 
 A probe and a send of the same message come to the same result: it follows from the files, the text, the model and its
 room alone. Where nobody can count tokens now, they are estimated.
@@ -23,13 +24,16 @@ from .documents import Document
 from .errors import SessionError
 from .passage_search import PassageSearch
 from .passages import TARGET, Passage, estimate, split
+from .quoted_before import QuotedBefore, quoted_before
 from .rows import Message
-from .sent_files import Sent, SentPassage, Source, file_section, passages_section, read_sources
+from .sent_files import MORE, PASSAGES, Sent, SentPassage, Source, file_section, passages_section, read_sources
 from .service_core import ServiceCore
 from .views import View
 
 MOST_QUOTED = 1_600
 """Tokens of passages in one turn, at most."""
+MOST_MORE = 600
+"""Tokens of passages that a later question gets of the documents of messages above it, at most."""
 WINDOW = 20_000
 """Characters of a document that are shown at once."""
 MOST_FILES = 20
@@ -104,14 +108,20 @@ class DocumentService:
 
     # -- placing ----------------------------------------------------------------------------------------------------
 
-    async def plan(self, session_id: str | None, text: str, file_ids: Sequence[str]) -> Sent:
-        """What a message with these files would send around its text.
+    async def plan(
+        self, session_id: str | None, text: str, file_ids: Sequence[str], parent_id: str | None = None
+    ) -> Sent:
+        """What a message with these files would send around its text, as a question under ``parent_id``.
+
+        Of large documents that messages above it sent it quotes more passages, those that share words with it.
 
         Raises:
-            SessionError: one of them is not there, or belongs to another chat or message.
+            SessionError: one of the files is not there, or belongs to another chat or message; or there can be no
+                question under ``parent_id``.
         """
+        before = await self._before(session_id, parent_id)
         if not file_ids:
-            return Sent()
+            return await self._place(session_id or "", text, [], before) if before.names else Sent()
         there = {one.id: one for one in await self._core.read(self._store.attachments.of_session, session_id or "")}
         files = []
         for file_id in dict.fromkeys(file_ids):
@@ -120,25 +130,34 @@ class DocumentService:
                 name = f'"{found.name}"' if found else "A file"
                 raise SessionError(f"{name} cannot be sent with this message; attach it again.")
             files.append(found)
-        return await self._place(session_id or "", text, files)
+        return await self._place(session_id or "", text, files, before)
 
     async def edited(self, message: Message, text: str) -> Sent:
         """What a question sends when its text is another one: its whole files as they were, and passages anew."""
-        if not message.files and not message.sources:
+        before = await self._before(message.session_id, message.parent_id)
+        if not message.files and not message.sources and not before.names:
             return Sent()
-        sources = read_sources(message.sources)
-        if not sources:  # of a time when files stayed out of prompts
+        sources = [one for one in read_sources(message.sources) if one.how != MORE]
+        if message.files and not sources:  # of a time when files stayed out of prompts
             there = await self._core.read(self._store.attachments.of_session, message.session_id)
-            return await self._place(message.session_id, text, [one for one in there if one.message_id == message.id])
-        large = [one for one in sources if one.how == "passages"]
+            files = [one for one in there if one.message_id == message.id]
+            return await self._place(message.session_id, text, files, before)
+        large = [one for one in sources if one.how == PASSAGES]
         documents = {one.sha256: await self._kept(message.session_id, one.sha256) for one in large}
         if any(document is None or document.text is None for document in documents.values()):
-            return Sent(message.sent_before or "", message.sent_after or "", sources)
+            return Sent(message.sent_before or "", message.sent_after or "", read_sources(message.sources))
         quoted = [(one, document) for one in large if (document := documents[one.sha256])]
-        after = await self._quote(message.session_id, text, quoted)
-        return Sent(message.sent_before or "", after, sources)
+        sent = Sent(message.sent_before or "", "", sources)
+        await self._quote(sent, message.session_id, text, quoted, before)
+        return sent
 
-    async def _place(self, session_id: str, text: str, files: Sequence[Attachment]) -> Sent:
+    async def _before(self, session_id: str | None, parent_id: str | None) -> QuotedBefore:
+        """What a question under ``parent_id`` has above it."""
+        if not session_id or parent_id is None:
+            return QuotedBefore()
+        return quoted_before(await self._core.read(self._store.sources_above, session_id, parent_id))
+
+    async def _place(self, session_id: str, text: str, files: Sequence[Attachment], before: QuotedBefore) -> Sent:
         sent, left = Sent(), self._share(_WHOLE_SHARE)
         large: list[tuple[Source, Document]] = []
         for file in files:
@@ -153,43 +172,58 @@ class DocumentService:
                 sent.before += file_section(file.name, document.text)
                 left -= tokens + _FRAME
             else:
-                source.how = "passages"
+                source.how = PASSAGES
                 large.append((source, document))
-        sent.after = await self._quote(session_id, text, large)
+        await self._quote(sent, session_id, text, large, before)
         return sent
 
-    async def _quote(self, session_id: str, question: str, large: Sequence[tuple[Source, Document]]) -> str:
-        """The passages of documents that fit a question best, noted in their sources."""
-        if not large:
-            return ""
-        budget = min(MOST_QUOTED, self._share(_QUOTED_SHARE)) // len(large)
+    async def _quote(
+        self, sent: Sent, session_id: str, text: str, large: Sequence[tuple[Source, Document]], before: QuotedBefore
+    ) -> None:
+        """Put the passages that fit a question best into what is sent with it, and note them in its sources.
+
+        Args:
+            large: documents of the question itself.
+        """
+        own = {source.sha256 for source, _ in large}
+        more = [(Source(one, name, MORE), await self._kept(session_id, one)) for one, name in before.names.items()]
+        later = [(source, found) for source, found in more if found and found.text and source.sha256 not in own]
+        share = self._share(_QUOTED_SHARE)
         quoted: list[tuple[int, str, str]] = []
-        for source, document in large:
-            text = document.text or ""
-            passages = await self._core.read(self._store.documents.passages, session_id, document.sha256)
-            places, source.tokens = await self._best(document.sha256, text, passages, question, budget)
-            source.of, source.passages = len(passages), []
-            for place in places:
-                number = len(quoted) + 1
-                source.passages.append(SentPassage(number, place + 1, *passages[place]))
-                quoted.append((number, source.name, text[slice(*passages[place])]))
-        return passages_section(quoted, await self._template(session_id))
+        for source, document in [*large, *later]:
+            most, documents = (MOST_MORE, later) if source.how == MORE else (MOST_QUOTED, large)
+            known = before.places.get(source.sha256)
+            budget = min(most, share) // len(documents)
+            for place, passage in await self._best(source, session_id, document, text, budget, known):
+                number = before.last + len(quoted) + 1
+                source.passages.append(SentPassage(number, place + 1, *passage))
+                quoted.append((number, source.name, (document.text or "")[slice(*passage)]))
+        sent.sources += [source for source, _ in later if source.passages]
+        if quoted:
+            sent.after = passages_section(quoted, await self._template(session_id))
 
     async def _best(
-        self, sha256: str, text: str, passages: Sequence[Passage], question: str, budget: int
-    ) -> tuple[list[int], int]:
-        """Places of the passages that fit a question best and into a budget of tokens, in order; their tokens."""
+        self, source: Source, session_id: str, document: Document, question: str, budget: int, known: set[int] | None
+    ) -> list[tuple[int, Passage]]:
+        """The passages that fit a question best and into a budget of tokens, with their places, in order.
+
+        Args:
+            source: gets their tokens, and how many passages there are.
+            known: places of those that the branch has already; None for a document that is new in it.
+        """
+        sha256, text = document.sha256, document.text or ""
+        passages = await self._core.read(self._store.documents.passages, session_id, sha256)
+        source.of, source.passages, source.tokens = len(passages), [], 0
         limit = max(1, budget // TARGET)
-        found = await asyncio.to_thread(self._search.best, sha256, text, passages, question, limit)
+        found = await asyncio.to_thread(self._search.best, sha256, text, passages, question, limit, known)
         counts = [self._count((sha256, str(place)), text[slice(*passages[place])]) for place in found]
         kept: list[int] = []
-        total = 0
         for place, tokens in zip(found, await asyncio.gather(*counts), strict=True):
-            if kept and total + tokens > budget:
+            if kept and source.tokens + tokens > budget:
                 break
             kept.append(place)
-            total += tokens
-        return sorted(kept), total
+            source.tokens += tokens
+        return [(place, passages[place]) for place in sorted(kept)]
 
     async def _template(self, session_id: str) -> str:
         session = await self._core.session(session_id)
@@ -229,7 +263,9 @@ class DocumentService:
                     raise SessionError(f'The text of "{source.name}" is gone, so passage {n} cannot be shown.')
                 middle = (one.start + one.end) // 2
                 passage = {"n": n, "number": one.number, "of": source.of, "start": one.start, "end": one.end}
-                file = next((file.id for file in message.files if file.sha256 == source.sha256), None)
+                there = await self._core.read(self._store.attachments.of_session, message.session_id)
+                files = [*message.files, *there]  # another message may have it
+                file = next((file.id for file in files if file.sha256 == source.sha256), None)
                 view = {"file": file, "name": source.name, "problem": None, "passage": passage}
                 return {**view, **_part(document.text, middle - WINDOW // 2)}
         raise SessionError(f"The question above quotes no passage {n}.")

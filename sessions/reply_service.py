@@ -195,7 +195,7 @@ class ReplyService:
         above = self.core.jobs.get(parent_id or "")
         if above is not None and above.generated.is_set() and above.trouble is not None:
             raise SessionError(f"Nothing can follow the reply above before it is stored. {above.trouble}")
-        files = await self._documents.plan(session_id, text, attachment_ids)
+        files = await self._documents.plan(session_id, text, attachment_ids, parent_id)
         await self._prompts.check_room(session_id, parent_id, text, files)
         place = session_id or UNBEGUN
         if session_id is None:

@@ -7,8 +7,9 @@
     │ '- sent_before: whole files -'│ '- content, as it was typed -' │ '- sent_after: large ones -'│
 
 Whole files stand before the question: whoever edits it, or asks another one about the same file, finds their blocks
-cached. Passages depend on the question and stand after it. Both texts are stored with the message, so that its turn is
-the same bytes for ever, whatever becomes of the files.
+cached. Passages depend on the question and stand after it; a later question gets more of the same documents (see
+``quoted_before``). Both texts are stored with the message, so that its turn is the same bytes for ever, whatever
+becomes of the files.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ These passages of {files} may help to answer. After what you take from one, put 
 
 Placeholders: ``{passages}`` are the passages, each as ``[1] …`` with its file's name; ``{files}`` are the names of the
 files that they are from. Where a template has no ``{passages}``, they follow it. Other braces stand for themselves."""
+
+PASSAGES, MORE = "passages", "more"
+"""``Source.how``: passages of a file of this message, or of one of a message above it."""
 
 _RUN = re.compile("`+")
 
@@ -55,7 +59,8 @@ class Source:
 
     Attributes:
         sha256: names the content.
-        how: "whole", "passages", or "none" for a file that a model cannot read.
+        how: "whole", "passages", "more" (passages of a file of a message above), or "none" for a file that a model
+            cannot read.
         tokens: of the text that was sent; None where nobody counted.
         of: how many passages the document has.
     """
@@ -69,10 +74,13 @@ class Source:
 
     @property
     def words(self) -> str:
-        """For people: "whole (2,310 tokens)", "6 of 212 passages" or "not sent"."""
+        """For people: "whole (2,310 tokens)", "6 of 212 passages", "3 more of 212 passages" or "not sent"."""
         if self.how == "whole":
             return "whole" if self.tokens is None else f"whole ({counted(self.tokens, 'token')})"
-        return f"{len(self.passages):,} of {self.of:,} passages" if self.how == "passages" else "not sent"
+        if self.how not in (PASSAGES, MORE):
+            return "not sent"
+        more = " more" if self.how == MORE else ""
+        return f"{len(self.passages):,}{more} of {self.of:,} passages"
 
 
 @dataclass(slots=True)

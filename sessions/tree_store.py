@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import drafts, forks, queued, reply_rows, reply_starts, tree, turns
+from . import drafts, forks, queued, quoted_before, reply_rows, reply_starts, tree, turns
 from .attachments import attach, copy_files, put_sent
 from .connection import Connection
 from .drafts import Draft
@@ -117,6 +117,11 @@ class TreeStore:
             found = turns.session(connection, session_id)
             place = turns.question_place(connection, session_id, parent_id) if parent_id is not None else None
             return tree.prompt_path(connection, found, place, fingerprint, room)
+
+    def sources_above(self, session_id: str, parent_id: str) -> list[str]:
+        """What the questions above a new one sent of files. See ``quoted_before.sources_above``."""
+        with self._reader.reading() as connection:
+            return quoted_before.sources_above(connection, session_id, parent_id)
 
     def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
         """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .rows import Generation, Message, Session, json_object
 from .search import Found
-from .sent_files import read_sources
+from .sent_files import MORE, read_sources
 from .titles import UNTITLED
 from .trash import DeletedBranch
 
@@ -105,7 +105,8 @@ def message_view(message: Message) -> View:
 
 def files_view(message: Message) -> View:
     """{"files", "sources"}: what was sent with a message and how each is in its prompt, and the passages quoted there:
-    {"n", "file", "name", "number"}, ``file`` None where it is gone."""
+    {"n", "file", "name", "number"}, ``file`` None where it is gone or another message has it. Such files of other
+    messages have no id, and the number of their first ``passage``."""
     if not message.files and not message.sources:
         return {"files": [], "sources": []}
     sources = read_sources(message.sources)
@@ -115,6 +116,10 @@ def files_view(message: Message) -> View:
         source = told.get((file.sha256, file.name))
         how = {"tokens": source.tokens, "how": source.words} if source else {"tokens": None, "how": None}
         files.append({"id": file.id, "name": file.name, "media_type": file.media_type, "size": file.size, **how})
+    for source in sources:
+        if source.how == MORE and source.passages:
+            more = {"id": None, "name": source.name, "media_type": "", "size": 0, "passage": source.passages[0].n}
+            files.append({**more, "tokens": source.tokens, "how": source.words})
     ids = {(one.sha256, one.name): one.id for one in message.files}
     quoted = [
         {"n": passage.n, "file": ids.get((one.sha256, one.name)), "name": one.name, "number": passage.number}

@@ -183,11 +183,11 @@ async def kv(connection: Connection, frame: View) -> None:
 async def probe(connection: Connection, frame: View) -> View:
     """What a message would find cached if it were sent now; "refused" says why it can never be."""
     hub = connection.hub
-    question, files = await file_calls.planned(connection, frame)
+    question, told = await file_calls.planned(connection, frame)
     try:
         found = await hub.client.probe(**question)
     except RequestError as error:
         found = {"refused": str(error)}
     typed = len(await hub.client.tokenize(frame["text"]))
-    more = {"typed_tokens": typed, "reply_limit": question["max_tokens"], "files": files}
+    more = {"typed_tokens": typed, "reply_limit": question["max_tokens"], **told}
     return {**found, **more, "max_model_len": hub.client.status.info.get("max_model_len", 0)}

@@ -22,11 +22,13 @@ async def document(connection: Connection, frame: View) -> View:
     return await connection.hub.service.documents.window(frame["file"], frame.get("offset") or 0)
 
 
-async def planned(connection: Connection, frame: View) -> tuple[View, list[View]]:
-    """What a message would send, as arguments of a probe, and {"id", "how"} of each of its files."""
+async def planned(connection: Connection, frame: View) -> tuple[View, View]:
+    """What a message would send, as arguments of a probe; and {"files", "more"}: {"id", "how"} of each of its files,
+    and in words what it quotes of those of messages above."""
     service, files = connection.hub.service, list(dict.fromkeys(frame.get("files") or []))
     session_id = frame["session"] or None
-    plan = await service.documents.plan(session_id, frame["text"], files)
+    plan = await service.documents.plan(session_id, frame["text"], files, frame.get("parent"))
     question = await service.question(session_id, frame.get("parent"), frame["text"], plan)
-    told = [{"id": one, "how": source.words} for one, source in zip(files, plan.sources, strict=True)]
-    return question, told
+    told = [{"id": one, "how": source.words} for one, source in zip(files, plan.sources, strict=False)]
+    more = [f"{source.words} of {source.name}" for source in plan.sources[len(files) :]]
+    return question, {"files": told, "more": more}

@@ -75,4 +75,17 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     chat.ask("And who buried it?")
     second = made(chat, 3)
     assert second["cached_tokens"] >= first["prompt_tokens"] + len(reply)  # all that was there, documents included
-    expect(page.locator("button.cite")).to_have_count(1)  # the second question quotes nothing
+    expect(cite).to_have_count(2)  # what a question above quotes is opened from here, too
+    cite.nth(1).click()
+    expect(chat.test_id("passage")).to_contain_text("The treasure lies under the old oak.")
+    page.keyboard.press("Escape")
+
+    chat.test_id("composer").fill("What happens in chapter 33?")
+    expect(page.locator("#pc-context")).to_contain_text(re.compile(r"1 more of \d\d passages of story\.txt"))
+    chat.ask("What happens in chapter 33?")
+    more = chat.messages("user").last.get_by_test_id("file")
+    expect(more).to_have_text(re.compile(r"story.txt1 more of \d\d passages"))
+    more.click()
+    expect(chat.test_id("document")).to_contain_text("Passage 2")
+    expect(chat.test_id("passage")).to_contain_text("Chapter 33.")
+    page.keyboard.press("Escape")

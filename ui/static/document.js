@@ -22,21 +22,31 @@ export class Documents {
     return this.page.chat.items.get(question)?.view.sources ?? [];
   }
 
+  /** By number, what a question and those above it quote: {question, name}. */
+  quoted(question) {
+    const { ids } = this.page.chat;
+    const found = new Map();
+    for (const id of ids.slice(0, ids.indexOf(question) + 1)) {
+      for (const { n, name } of this.passages(id)) found.set(n, { question: id, name });
+    }
+    return found;
+  }
+
   /** In a part of the reply to `question`, numbers in brackets that name a passage open it; all others are text. */
   dress(question, element) {
     const buttons = element.querySelectorAll("button.cite");
     if (!buttons.length) return;
-    const names = new Map(this.passages(question).map((one) => [one.n, one.name]));
+    const quoted = this.quoted(question);
     for (const button of buttons) {
-      const name = names.get(Number(button.dataset.cite));
-      if (name === undefined) {
+      const found = quoted.get(Number(button.dataset.cite));
+      if (!found) {
         button.replaceWith(button.textContent);
         element.normalize();
         continue;
       }
-      button.dataset.question = question;
+      button.dataset.question = found.question;
       button.dataset.testid = "cite";
-      button.title = `Passage ${button.dataset.cite}, from “${name}”`;
+      button.title = `Passage ${button.dataset.cite}, from “${found.name}”`;
       button.setAttribute("aria-label", button.title);
     }
   }
@@ -46,8 +56,14 @@ export class Documents {
     list.hidden = !files.length;
     refill(list, JSON.stringify(files), () => files.map((file) => h("li", {}, h("button", {
       type: "button", "data-testid": "file", title: `Show what “${file.name}” says`,
-      onclick: () => this.open(file.id).catch(complain),
+      onclick: (event) => this.#openChip(event, file).catch(complain),
     }, icon("file"), h("b", {}, file.name), file.how ? h("span", {}, file.how) : null))));
+  }
+
+  /** A file of this message, or the first passage that it quotes of one that a message above has. */
+  #openChip(event, file) {
+    if (file.id) return this.open(file.id);
+    return this.openPassage(event.target.closest("[data-message-id]").dataset.messageId, file.passage);
   }
 
   /** Show the text of a file from its beginning. */
