@@ -18,7 +18,7 @@ def export(
     chats: Annotated[list[str] | None, typer.Argument(help="Ids, beginnings of ids, or titles.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All chats that are not in the trash.")] = False,
     format_name: Annotated[
-        str, typer.Option("-f", "--format", help="pagedchat, markdown, openai or sharegpt.")
+        str, typer.Option("-f", "--format", help="pagedchat, markdown, text, openai or sharegpt.")
     ] = "pagedchat",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write.  [default: stdout]")] = None,
     shown: Annotated[bool, typer.Option("--shown", help="Only the branch that is shown, where branches fit.")] = False,

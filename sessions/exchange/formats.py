@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..ids import now
 from ..titles import UNTITLED
-from . import linear, markdown, ours
+from . import linear, markdown, ours, plain_text
 from .report import ExchangeError
 from .tree import ChatTree, Shelf
 
@@ -82,6 +82,14 @@ FORMATS: dict[str, Format] = {
         ".md",
         "text/markdown; charset=utf-8",
     ),
+    "text": Format(
+        "plain text",
+        _TREE,
+        False,
+        lambda trees, branches, _: plain_text.write(trees, branches=branches),
+        ".txt",
+        "text/plain; charset=utf-8",
+    ),
     "openai": Format(
         "OpenAI messages, JSONL",
         _TALK,
@@ -101,6 +109,7 @@ FORMATS: dict[str, Format] = {
     "chatgpt": Format("ChatGPT", _TREE | {"folder, pin, archive", "attachments"}, True),
     "openwebui": Format("Open WebUI", _TREE | {"settings", "folder, pin, archive", "attachments"}, True),
     "llama.cpp": Format("llama.cpp", _TREE | {"folder, pin, archive", "attachments"}, True),
+    "text-generation-webui": Format("text-generation-webui", frozenset(("texts", "thoughts")), True),
 }
 
 WRITTEN = tuple(name for name, one in FORMATS.items() if one.write is not None)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..summaries import SUMMARY
 from ..titles import UNTITLED
 from .tree import ChatTree, Node
 
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System", "tool": "Tool"}
-
+_ENDS = {"stopped": ", stopped", "interrupted": ", cut off", "error": ", failed"}
 
 _HEAD = re.compile(rb"# [^\n]*\n\n\*Begun \d{4}-\d\d-\d\d ")
 
@@ -25,63 +25,78 @@ def write(trees: Iterable[ChatTree], *, branches: bool) -> bytes:
     return ("\n\n---\n\n".join(_chat(tree, branches) for tree in trees) + "\n").encode()
 
 
-def _chat(tree: ChatTree, branches: bool) -> str:
+def branches_of(tree: ChatTree, branches: bool) -> Iterator[tuple[str, list[Node]]]:
+    """Each branch, the one that is shown first: a heading ("" for the first), and the messages that none before had."""
     by_id = tree.by_id()
-    ends: list[str | None] = [tree.head_id]  # the branch that is shown comes first
+    ends: list[str | None] = [tree.head_id]
     if branches:
         ends += [one.id for one in tree.leaves() if one.id != tree.head_id]
-    parts = [f"# {_line(tree.title or UNTITLED)}", _about(tree)]
-    if tree.system_prompt:
-        parts += ["## System prompt", tree.system_prompt]
     shown: set[str] = set()
     for place, end in enumerate(ends, 1):
         path = tree.branch(end, by_id)
         fresh = [one for one in path if one.id not in shown]
-        if place > 1:
-            above = path[len(path) - len(fresh) - 1] if len(fresh) < len(path) else None
-            parts.append(f"---\n\n*Branch {place} of {len(ends)}, {_after(above)}*")
-        parts += [_message(one) for one in fresh]
+        above = path[len(path) - len(fresh) - 1] if len(fresh) < len(path) else None
+        yield f"Branch {place} of {len(ends)}, {_after(above)}" if place > 1 else "", fresh
         shown |= {one.id for one in fresh}
-    return "\n\n".join(parts)
 
 
-def _about(tree: ChatTree) -> str:
-    facts = [f"Begun {_moment(tree.created_at)}"]
+def about(tree: ChatTree) -> str:
+    """When a chat began, with which model and in which folder."""
+    facts = [f"Begun {moment(tree.created_at)}"]
     if tree.model:
-        facts.append(f"model {_line(tree.model)}")
+        facts.append(f"model {one_line(tree.model)}")
     if tree.folder:
-        facts.append(f"folder {_line(tree.folder)}")
-    return f"*{', '.join(facts)}*"
+        facts.append(f"folder {one_line(tree.folder)}")
+    return ", ".join(facts)
+
+
+def name_of(node: Node) -> str:
+    """Who wrote a message, and with which model."""
+    model = next((run.model for run in reversed(node.runs) if run.model), None)
+    name = "Summary" if node.kind == SUMMARY else _NAMES.get(node.role, node.role)
+    return f"{name} ({one_line(model)})" if model else name
+
+
+def when(node: Node) -> str:
+    """The time of a message, and how it ended if not well."""
+    return moment(node.created_at) + _ENDS.get(node.status, "")
+
+
+def moment(text: str) -> str:
+    """A time to the minute."""
+    return f"{text[:10]} {text[11:16]} UTC"
+
+
+def one_line(text: str) -> str:
+    """A text without its line breaks."""
+    return " ".join(text.split())
+
+
+def _chat(tree: ChatTree, branches: bool) -> str:
+    parts = [f"# {one_line(tree.title or UNTITLED)}", f"*{about(tree)}*"]
+    if tree.system_prompt:
+        parts += ["## System prompt", tree.system_prompt]
+    for heading, messages in branches_of(tree, branches):
+        if heading:
+            parts.append(f"---\n\n*{heading}*")
+        parts += [_message(one) for one in messages]
+    return "\n\n".join(parts)
 
 
 def _after(above: Node | None) -> str:
     if above is None:
         return "from the beginning"
-    words = _line(above.content)
+    words = one_line(above.content)
     return f"after “{words[:60]}{'…' if len(words) > 60 else ''}”"
 
 
 def _message(node: Node) -> str:
-    model = next((run.model for run in reversed(node.runs) if run.model), None)
-    name = "Summary" if node.kind == SUMMARY else _NAMES.get(node.role, node.role)
-    parts = [f"## {name}{f' ({_line(model)})' if model else ''}\n\n*{_moment(node.created_at)}{_state(node)}*"]
+    parts = [f"## {name_of(node)}\n\n*{when(node)}*"]
     if node.reasoning:
         parts.append("> **Thoughts**\n>\n" + "\n".join(f"> {line}" for line in node.reasoning.split("\n")))
     if node.content:
         parts.append(node.content)
-    parts += [f"[attachment: {_line(one.name)}]" for one in node.attachments if one.deleted_at is None]
+    parts += [f"[attachment: {one_line(one.name)}]" for one in node.attachments if one.deleted_at is None]
     if node.error:
-        parts.append(f"*{_line(node.error)}*")
+        parts.append(f"*{one_line(node.error)}*")
     return "\n\n".join(parts)
-
-
-def _state(node: Node) -> str:
-    return {"stopped": ", stopped", "interrupted": ", cut off", "error": ", failed"}.get(node.status, "")
-
-
-def _moment(text: str) -> str:
-    return f"{text[:10]} {text[11:16]} UTC"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import chatgpt, linear, llama_cpp, markdown, openwebui, ours
+from . import chatgpt, linear, llama_cpp, markdown, openwebui, ours, textgen
 from .mend import mend
 from .parsing import MOST_BYTES, Parsed, check_size, is_archive, open_archive, parse, unpack
 from .report import ExchangeError, Mends, Report, UnknownFormat
@@ -21,8 +21,8 @@ from .values import as_dict, as_list, as_name
 
 _log = logging.getLogger(__name__)
 _UNKNOWN = (
-    "No chats were found in this file. Known are the exports of pagedchat, ChatGPT, Open WebUI and llama.cpp, "
-    "OpenAI messages and ShareGPT; choose such a file."
+    "No chats were found in this file. Known are the exports of pagedchat, ChatGPT, Open WebUI, llama.cpp and "
+    "text-generation-webui, OpenAI messages and ShareGPT; choose such a file."
 )
 _MARKDOWN = (
     "This file is a chat that pagedchat wrote as Markdown, which is only for reading; export it as pagedchat JSON and "
@@ -215,6 +215,8 @@ def _reader(entry: Any, presets: dict[str, Preset], find_file: chatgpt.FileFinde
         return "openai", linear.read_openai
     if linear.is_sharegpt(entry):
         return "sharegpt", linear.read_sharegpt
+    if textgen.is_textgen(entry):
+        return "text-generation-webui", textgen.read_textgen
     return None
 
 

@@ -84,7 +84,7 @@ def test_the_file_is_named_by_the_title_in_any_script_and_safely(http: TestClien
 @pytest.mark.parametrize(
     ("query", "status", "says"),
     [
-        ("?format=word", 400, "pagedchat, markdown, openai, sharegpt"),
+        ("?format=word", 400, "pagedchat, markdown, text, openai, sharegpt"),
         ("?ids=nobody", 404, "does not exist"),
         ("?branches=some", 400, "all or shown"),
         ("?ids=", 400, "no chats to export"),

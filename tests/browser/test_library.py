@@ -239,7 +239,7 @@ def test_a_chat_leaves_as_a_file_and_comes_back_through_the_page(same_page: Page
     chat.row(first).hover()
     chat.row(first).get_by_test_id("chat-menu").click()
     chat.test_id("export").click()
-    for name in ("markdown", "openai", "sharegpt"):
+    for name in ("markdown", "text", "openai", "sharegpt"):
         href = chat.test_id(f"export-{name}").get_attribute("href") or ""
         assert chat.page.request.get(chat.url + href).ok
     with chat.page.expect_download() as download:

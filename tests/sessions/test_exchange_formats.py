@@ -200,6 +200,25 @@ def test_sharegpt(store: SessionStore) -> None:
     assert lake.nodes[2].role == "tool" and lake.nodes[2].content == "17,700 km²"
 
 
+def test_text_generation_webui(store: SessionStore) -> None:
+    report, trees = trees_of(store, "textgen.json")
+    (tree,) = trees.values()
+    assert report.format == "text-generation-webui" and report.chats[0].repairs == []
+    assert said(tree) == [
+        ("assistant", "Good day, traveller."),
+        ("user", "Name a bridge & say why."),
+        ("assistant", "The Karlův most, 1 < 2 of all."),
+        ("user", "And another?"),
+        ("assistant", "The Alte Brücke."),
+        ("user", "Is it old?"),
+    ]
+    assert tree.nodes[2].reasoning == "Old ones last."
+    file = json.loads((SAMPLES / "textgen.json").read_text("utf-8"))
+    for name, pairs in (("data", file["internal"]), ("visible", file["visible"])):
+        (older,) = bring(store, {name: pairs}).chats
+        assert said(store.exchange.read_tree(older.id)) == said(tree)
+
+
 def test_a_conversation_can_be_a_bare_list_or_a_single_object(store: SessionStore) -> None:
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]

@@ -108,6 +108,17 @@ def test_markdown_shows_each_message_once_and_the_shown_branch_first(garden: Cha
     assert "## Reply (other-model)" in shown and "> hm, …" in shown and "[attachment: leaf.png]" in shown
 
 
+def test_plain_text_has_each_message_once_and_no_marks(garden: ChatTree) -> None:
+    text = export([garden], "text").data.decode()
+    for one in garden.nodes:
+        assert (
+            text.count(f":\n{one.content}\n") + text.count(f"[Answer]\n{one.content}\n") == (1 if one.visible else 0)
+            or not one.content
+        )
+    assert text.startswith("שלום garden\nBegun ") and "Reply (other-model), " in text and "[Thoughts]\nhm, …" in text
+    assert "\n## " not in text and "\n> " not in text
+
+
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 
 

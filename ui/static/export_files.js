@@ -1,7 +1,8 @@
 // Chats as files to fetch: the kinds there are, and where each is.
 
 export const FORMATS = [
-  ["markdown", "Markdown"], ["pagedchat", "pagedchat JSON"], ["openai", "OpenAI JSONL"], ["sharegpt", "ShareGPT"],
+  ["markdown", "Markdown"], ["text", "Plain text"], ["pagedchat", "pagedchat JSON"],
+  ["openai", "OpenAI JSONL"], ["sharegpt", "ShareGPT"],
 ];
 
 /** The address of a file of some chats; all of them without `ids`. */
