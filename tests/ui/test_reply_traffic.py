@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,34 @@ def test_b48_bytes_for_each_token_do_not_depend_on_the_history(tmp_path: Path) -
             assert sum(many.values()) < 1.5 * sum(few.values()) + 2_000
 
     play(story())
+
+
+def test_b48_a_chat_of_30_megabytes_is_opened_as_a_small_one(tmp_path: Path) -> None:
+    """What a page is sent is what it shows first; what is above that is neither read for it nor sent."""
+
+    async def story() -> None:
+        path, costs = tmp_path / "s.db", []
+        chats = add_long_chat(path, WINDOW), add_long_chat(path, 1_500)
+        async with ChatRoom(path) as room:
+            fatten(path, chats[1], 22_000)
+            for session in chats:
+                page = FakePage(Hub(room.service, room.engine))
+                costs.append(len(json.dumps(await page.call("open", session=session))))
+                assert len(page.ids) == WINDOW
+            assert costs[1] < 1.5 * costs[0]
+
+    play(story())
+
+
+def fatten(path: Path, session: str, characters: int) -> None:
+    """Make a chat's messages larger by so much each, but for the last ones, which a page is shown first."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = connection.execute("SELECT id FROM messages WHERE session_id = ? ORDER BY rowid", [session]).fetchall()
+        more = "word " * (characters // 5)
+        query = "UPDATE messages SET content = content || ? WHERE id = ?"
+        connection.executemany(query, [(more, row[0]) for row in rows[:-WINDOW]])
+        size = connection.execute("SELECT sum(length(content)) FROM messages").fetchone()[0]
+    assert size > 30e6
 
 
 def test_a_reply_that_ends_is_not_sent_again(tmp_path: Path) -> None:
