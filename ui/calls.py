@@ -146,6 +146,7 @@ async def send(connection: Connection, frame: View) -> View:
     ``beside`` is the message that another page had sent from the same place before, if there is one.
     """
     service, files = connection.hub.service, frame.get("files") or []
+    connection.narrow()  # what is sent is shown at the end, far from what was looked up before
     sent = await service.send(frame["session"], frame.get("parent"), frame["text"], files)
     user = sent["user"]
     others = [one for one in user["siblings"] if one != user["id"]] if user["parent_id"] == frame.get("parent") else []

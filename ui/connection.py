@@ -64,9 +64,6 @@ class Connection:
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, Blocks] = {}
         self._looking: asyncio.Task[None] | None = None
-        self._forget()
-
-    def _forget(self) -> None:
         self._status = self._alerts = self._path = self._snapshot = self._table = self._hold_events = False
         self._sessions: dict[str, View] = {}
         self._ripe: asyncio.TimerHandle | None = None
@@ -210,6 +207,10 @@ class Connection:
             self._first = max(0, self._first - WINDOW)
             self.note_path()
 
+    def narrow(self) -> None:
+        """Show the last messages alone again, once there is news of the branch."""
+        self._first = len(self._ids) + self._first
+
     def follow_kv(self, on: bool) -> None:
         """Open or close the panel; opening brings a snapshot first."""
         self.panel = on
@@ -341,8 +342,8 @@ class Connection:
         """The shown messages of the branch: their ``ids``, less the first ``kept``, which are those told before; and
         those messages that the page has not yet."""
         self._first, shown = opened["earlier"], opened["messages"]
-        old, self._ids = self._ids, [message["id"] for message in shown]
-        ids = self._ids
+        old, ids = self._ids, [message["id"] for message in shown]
+        self._ids = ids
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, ids, strict=False)))
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)

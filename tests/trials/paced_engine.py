@@ -10,7 +10,7 @@ from typing import Any
 from support.paged_client import PagedFakeClient
 
 TOKENS_PER_S = 200
-INFO = {"model": "paced", "num_blocks": 4_000, "max_model_len": 30_000}
+INFO = {"model": "paced", "num_blocks": 12_000, "max_model_len": 30_000}
 
 
 class PacedEngine(PagedFakeClient):

@@ -63,6 +63,10 @@ STOPPED = """async () => {
     while (reply.isConnected && reply.dataset.status === "streaming") await painted();
     return performance.now() - begun;
 }"""
+LAST_SHOWN = """async () => {
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    return Number([...document.querySelectorAll("article.assistant")].at(-1).textContent.match(/w\\d+/g)?.at(-1).slice(1) ?? 0);
+}"""
 OPENED = """async (id) => {
     const { page } = window.pagedchat;
     const begun = performance.now();
@@ -119,8 +123,7 @@ def measure(say: Callable[[str], None] = print) -> None:
             for deaf in (False, True):
                 tell("stop" + (" while the engine hears nothing" if deaf else ""), ms=stop(driver, engine, deaf))
             page.close()
-            for figures in tabs(browser, server, engine):
-                tell(f"one of {TABS} tabs", **figures)
+            tell(f"in front of {TABS} tabs", **tabs(browser, folder, server, engine))
         tell("errors of the page", count=len(driver.errors))
 
 
@@ -143,7 +146,6 @@ def stream(driver: PageDriver, engine: PacedEngine, reply: list[str]) -> dict[st
 def begin(driver: PageDriver, engine: PacedEngine, reply: list[str]) -> None:
     """Send a question and wait for the first token."""
     engine.replies = lambda request: reply
-    engine.given_at.clear()
     driver.page.evaluate("cancelAnimationFrame(window.watch?.asked)")
     driver.page.evaluate(WATCH)
     driver.send("Go on")
@@ -158,7 +160,7 @@ def wait_done(page: Page, seconds: float) -> None:
 def lag(page: Page, engine: PacedEngine, reply: list[str], given: list[float] | None = None) -> dict[str, Any]:
     """Lag of the painted text behind the engine over all tokens, and bytes over the socket for each."""
     watch: dict[str, Any] = page.evaluate("window.watch")
-    given = given if given is not None else next(iter(engine.given_at.values()))
+    given = given if given is not None else next(reversed(engine.given_at.values()))
     numbers = [re.findall(r"w(\d+)", token) for token in reply]
     at = {int(found[-1]): given[index] for index, found in enumerate(numbers) if found and index < len(given)}
     lags, seen = [], iter(watch["seen"])
@@ -192,25 +194,33 @@ def stop(driver: PageDriver, engine: PacedEngine, deaf: bool) -> float:
     return took
 
 
-def tabs(browser: Browser, server: PageServer, engine: PacedEngine) -> Iterator[dict[str, Any]]:
-    """Tabs of one browser that stream at once; the last one is in front."""
+def tabs(browser: Browser, folder: Path, server: PageServer, engine: PacedEngine) -> dict[str, Any]:
+    """Tabs of one browser that stream at once: lag of the one in front, and how soon each other shows all it has.
+
+    A browser gives tabs behind the front one a frame a second at most, so lag says nothing of them.
+    """
     context = browser.new_context(viewport={"width": 1480, "height": 920})
-    # Chats of their own keep the usual limit of a reply.
-    drivers, replies = [PageDriver(context.new_page(), server.url).goto("?session=") for _ in range(TABS)], {}
-    reply = plain_reply(1_200)
+    reply, drivers = plain_reply(3_000), list[PageDriver]()
     engine.replies = lambda request: reply
-    for driver in drivers:
-        driver.front().new_chat()
-        driver.page.evaluate(WATCH)
-        driver.send("Go on")
-        replies[driver.session_id] = driver
-    for driver in drivers:
-        driver.front()
-        wait_done(driver.page, 60)
-    by_session = {one.labels["session"]: engine.given_at.get(one.request_id) for one in engine.requests}
-    for session, driver in replies.items():
-        yield lag(driver.page, engine, reply, by_session[session])
+    for number in range(TABS):
+        session = add_long_chat(folder / "sessions.db", 10, f"Tab {number}", seed=number)
+        server.do(server.service.update_settings(session, params={"max_tokens": 25_000}))
+        drivers.append(PageDriver(context.new_page(), server.url).goto("?session=" + session))
+    for driver in drivers[:-1]:
+        driver.front().send("Go on")
+    front = drivers[-1].front()
+    begin(front, engine, plain_reply(1_200))
+    running = sum(driver.page.evaluate("window.pagedchat.page.chat.running !== null") for driver in drivers)
+    wait_done(front.page, 60)
+    given = {one.labels["session"]: engine.given_at[one.request_id] for one in engine.requests[-TABS:]}
+    behind = []
+    for driver in drivers[:-1]:
+        driver.page.bring_to_front()
+        shown, now = driver.page.evaluate(LAST_SHOWN), time.time()
+        behind.append(max([now - when for when in given[driver.session_id][shown + 1 :]], default=0.0) * 1e3)
+    figures = lag(front.page, engine, reply, given[front.session_id])
     context.close()
+    return {"running": running, **figures, "others_behind_max": max(behind)}
 
 
 def _again(page: Page, other: str, session: str) -> dict[str, float]:

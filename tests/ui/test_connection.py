@@ -114,6 +114,9 @@ def test_a_long_branch_comes_in_parts(tmp_path: Path) -> None:
         assert opened["ids"][-1] == parent
         await page.call("older")
         await page.until(lambda: len(page.ids) == 160)
+        sent = await page.call("send", session=session, parent=parent, text="and another")
+        await page.until(lambda: page.ids[-1] == sent["reply"])
+        assert len(page.ids) == 120, "the reader has come back to the end"
 
     with_room(tmp_path, FakeEngineClient(["fine"]), story)
 
