@@ -65,7 +65,8 @@ STOPPED = """async () => {
 }"""
 LAST_SHOWN = """async () => {
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-    return Number([...document.querySelectorAll("article.assistant")].at(-1).textContent.match(/w\\d+/g)?.at(-1).slice(1) ?? 0);
+    const reply = [...document.querySelectorAll("article.assistant")].at(-1);
+    return Number(reply.textContent.match(/w\\d+/g)?.at(-1).slice(1) ?? 0);
 }"""
 OPENED = """async (id) => {
     const { page } = window.pagedchat;
