@@ -100,7 +100,7 @@ def test_storage_is_measured_copied_and_emptied_in_the_page(same_page: PageDrive
     chat.test_id("confirm").click()
     expect(chat.test_id("stored-copy")).to_have_count(number - 1)
     cache = chat.test_id("cache").filter(has_text="Temporary files")
-    expect(cache).to_contain_text("5 KiB")
+    expect(cache).to_contain_text("4.9 KiB")
     cache.get_by_role("button").click()
     chat.test_id("confirm").click()
     expect(cache).to_have_count(0)
