@@ -51,7 +51,7 @@ function row(preset, act) {
   };
   return h("li", { "data-testid": "preset" },
     h("div.preset", {}, h("b", {}, preset.name), h("small", {}, preset.system_turn ?? "the model's own system prompt")),
-    h("button.link", { type: "button", "aria-label": `New chat with ${preset.name}`, onclick: () => act.begin(preset.id) }, "New chat with it"),
+    h("button.link", { type: "button", "aria-label": `New chat with ${preset.name}`, onclick: () => act.begin(preset.id) }, "New chat"),
     iconButton("edit", `Edit ${preset.name}`, () => editPreset(preset, act)),
     iconButton("trash", `Delete ${preset.name}`, remove));
 }

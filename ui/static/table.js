@@ -7,7 +7,7 @@ import { plural } from "./format.js";
 const ROW = 24; // pixels, as in panel.css
 const AROUND = 20; // rows beyond what is in view
 const TOLD = ["logical", "physical", "count", "tokens"];
-const BLANK = h("tr", { role: "row" });
+const BLANK = h("tr", { role: "row" }, h("td", { role: "cell" })); // a row without any cell is none
 
 function set(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
@@ -67,7 +67,7 @@ export class BlockTable {
     this.rows[row.logical] = row;
     let element = this.elements[row.logical];
     if (!element?.parentNode) {
-      element = this.elements[row.logical] = BLANK.cloneNode();
+      element = this.elements[row.logical] = BLANK.cloneNode(true);
       into.append(element);
     }
     const missing = row.physical === null;
