@@ -28,6 +28,7 @@ PHONE = {"width": 390, "height": 844}
 ZOOMED = {"width": 640, "height": 400}
 """A window of 1280 × 800 at 200 %."""
 LONG_CHAT = "A chat of 400 messages"
+SHOWN = "(id) => { const { session, switching } = pagedchat.page; return !switching && (session?.id ?? null) === id; }"
 TITLES = (
     "Regex for ISO dates",
     "Trip to Brno, packing list",
@@ -51,6 +52,11 @@ class Stage(PageDriver):
         self.client: Any = server.client
         self.chats: dict[str, str] = {}
 
+    def show(self, session: str | None) -> None:
+        """Show a chat, or with None the page that becomes one with the first message. Nothing is loaded again."""
+        self.page.evaluate("(id) => pagedchat.page.open(id)", session)
+        self.page.wait_for_function(SHOWN, arg=session)
+
     def reply(self, text: str, delay_s: float = 0.0) -> None:
         """What the engine answers from now on, and the pause before each character."""
         self.client.replies, self.client.delay_s = (text,), delay_s
@@ -65,6 +71,17 @@ class Stage(PageDriver):
         self.new_chat()
         self.ask(text)
 
+    def show_list(self) -> None:
+        """The list of chats, which a phone shows only when it is asked for."""
+        self.page.evaluate("pagedchat.page.layout.showSidebar()")
+
+    def begin_again(self) -> None:
+        """A state did not come to its end: the next one finds the page as it was in the beginning."""
+        self.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+        self.page.emulate_media(color_scheme="light")
+        self.put_back()
+        self.goto("?session=")
+
     def put_back(self) -> None:
         """The engine answers again as it does, and no dialog stands in the way."""
         self.client.gate, self.client.marks_thinking = None, False
@@ -72,8 +89,9 @@ class Stage(PageDriver):
         if self.client.status.state != "ready":
             self.status("ready")
         for _ in range(3):
-            if self.page.locator("#pc dialog[open], #pc .menu-box").count():
-                self.page.keyboard.press("Escape")
+            if not self.page.locator("#pc dialog[open], #pc .menu-box").count():
+                break
+            self.page.keyboard.press("Escape")
         expect(self.page.locator("[data-status=streaming]")).to_have_count(0)
 
 

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from looks import states_around, states_branches, states_chat, states_engine
+from looks import (
+    states_around,
+    states_branches,
+    states_chat,
+    states_engine,
+    states_files,
+    states_settings,
+    states_writing,
+)
 from looks.table import STATES, as_table
 
-__all__ = ["STATES", "as_table", "states_around", "states_branches", "states_chat", "states_engine"]
+__all__ = [
+    "STATES",
+    "as_table",
+    "states_around",
+    "states_branches",
+    "states_chat",
+    "states_engine",
+    "states_files",
+    "states_settings",
+    "states_writing",
+]

@@ -12,21 +12,22 @@ from looks.table import state
 MANY = """() => {
     const { sidebar } = window.pagedchat.page;
     const now = Date.now();
+    pagedchat.kept = [[...sidebar.shelf.sessions.values()], [...sidebar.shelf.folders]];
     const chat = (at) => ({ id: `c${at}`, title: `Chat number ${at} about paging`, hue: at % 6, version: 1,
         updated_at: new Date(now - at * 3.6e6).toISOString() });
     sidebar.load(Array.from({ length: 5000 }, (_, at) => chat(at)), [...sidebar.shelf.folders]);
 }"""
 
 
-@state("Chat number 0 about paging", ".list [data-testid=session-item]:first-of-type, .list")
+@state("Chat number 0 about paging", ".list [data-testid=session-item]:first-of-type, .list", phone="list")
 def five_thousand_chats(stage: Stage) -> Iterator[None]:
-    stage.goto("?session=")
+    stage.show(None)
     stage.page.evaluate(MANY)
     yield
-    stage.goto("?session=")
+    stage.page.evaluate("pagedchat.page.sidebar.load(...pagedchat.kept)")
 
 
-@state("contiguous", ".hit mark, .hit")
+@state("contiguous", ".hit mark, .hit", phone="list")
 def search_results(stage: Stage) -> Iterator[None]:
     stage.asked("Is it contiguous?", "Yes, contiguous:\n\n```python\nkeys[contiguous, head]\n```\n")
     stage.test_id("search").fill("contiguous")
@@ -35,22 +36,23 @@ def search_results(stage: Stage) -> Iterator[None]:
     stage.test_id("search").fill("")
 
 
-@state("Nothing found", ".list")
+@state("Nothing found", ".list", phone="list")
 def nothing_found(stage: Stage) -> Iterator[None]:
     stage.test_id("search").fill("zzzyzx")
     yield
     stage.test_id("search").fill("")
 
 
-@state("Delete", "[data-testid=menu]")
+@state("Delete", "[data-testid=menu]", phone="anew")
 def chat_menu(stage: Stage) -> Iterator[None]:
+    stage.show_list()
     row = stage.row(stage.chats[TITLES[1]])
     row.hover()
     row.get_by_test_id("chat-menu").click()
     yield
 
 
-@state("2 chosen", "[data-testid=chosen]")
+@state("2 chosen", "[data-testid=chosen]", phone="list")
 def several_chats_chosen(stage: Stage) -> Iterator[None]:
     for title in TITLES[1:3]:
         stage.row(stage.chats[title]).locator("a").click(modifiers=["ControlOrMeta"])
@@ -58,18 +60,18 @@ def several_chats_chosen(stage: Stage) -> Iterator[None]:
     stage.page.evaluate("pagedchat.page.sidebar.selection.clear()")
 
 
-@state("Nothing is archived.", ".list")
+@state("Nothing is archived.", ".list", phone="list")
 def empty_archive(stage: Stage) -> Iterator[None]:
     stage.test_id("show-archive").click()
     yield
     stage.test_id("show-archive").click()
 
 
-@state("A chat in the trash", ".list")
+@state("A chat in the trash", ".list", phone="list")
 def trash(stage: Stage) -> Iterator[None]:
     stage.asked("A chat in the trash")
     stage.server.do(stage.server.service.delete(stage.session_id))
-    stage.goto("?session=")
+    stage.show(None)
     stage.test_id("show-trash").click()
     yield
     stage.test_id("show-trash").click()

@@ -23,7 +23,7 @@ TABLE += ("|" + "|".join(f" cell of {number} " for number in range(14)) + "|\n")
 
 @state("What would you like to know?", ".empty")
 def empty(stage: Stage) -> Iterator[None]:
-    stage.goto("?session=")
+    stage.show(None)
     yield
 
 
@@ -116,6 +116,6 @@ def very_long_title(stage: Stage) -> Iterator[None]:
 
 @state("Show earlier messages", ".older")
 def very_long_chat(stage: Stage) -> Iterator[None]:
-    stage.goto(f"?session={stage.chats[LONG_CHAT]}")
+    stage.show(stage.chats[LONG_CHAT])
     stage.page.locator("#pc-log").evaluate("(log) => log.scrollTo(0, 0)")
     yield

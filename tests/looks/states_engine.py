@@ -20,7 +20,7 @@ WORDS = "A block is still contiguous inside: sixteen tokens of keys for one head
 
 @state("Fetching the model · 43 %", BANNER)
 def fetching(stage: Stage) -> Iterator[None]:
-    stage.goto("?session=")
+    stage.show(None)
     stage.status("fetching", 0.43, "43 of 98 MB.")
     yield
 

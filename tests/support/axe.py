@@ -20,9 +20,10 @@ from pagedchat.app.folders import find_folders
 VERSION = "4.14.1"
 SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-RUN = """async ([tags, off, scope]) => {
+RUN = """async ([tags, off, only, scope]) => {
     const rules = Object.fromEntries(off.map((name) => [name, { enabled: false }]));
-    const options = { runOnly: { type: 'tag', values: tags }, rules, resultTypes: ['violations'], elementRef: false };
+    const runOnly = only.length ? { type: 'rule', values: only } : { type: 'tag', values: tags };
+    const options = { runOnly, rules, resultTypes: ['violations'], elementRef: false };
     const { violations } = await axe.run(scope, options);
     return violations.flatMap(({ id, nodes }) => nodes.map(({ target, any, all }) =>
         `${id}: ${target.join(' ')}: ${[...any, ...all].map((one) => one.message).join('; ').slice(0, 220)}`));
@@ -68,6 +69,9 @@ def load_axe(page: Page) -> None:
     page.evaluate(axe_script() + ";0")
 
 
-def findings(page: Page, scope: str | dict[str, Any], off: tuple[str, ...] = ()) -> list[str]:
-    """What axe finds wrong within a selector, ``rule: element: why`` each; ``off`` are rules left out."""
-    return page.evaluate(RUN, [TAGS, list(off), scope])
+def findings(
+    page: Page, scope: str | dict[str, Any], off: tuple[str, ...] = (), only: tuple[str, ...] = ()
+) -> list[str]:
+    """What axe finds wrong within a selector, ``rule: element: why`` each; ``off`` are rules left out, and with
+    ``only`` no others run."""
+    return page.evaluate(RUN, [TAGS, [] if only else list(off), list(only), scope])
