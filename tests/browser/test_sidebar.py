@@ -75,9 +75,11 @@ def test_the_list_is_one_stop_of_tab_and_keys_go_from_row_to_row(same_page: Page
     rows = page.locator("nav.list .item a.open, nav.list .folder > button")
     menu = chat.test_id("menu")
     expect(chat.row(two)).to_be_visible()
+    chat.open_chat(one)
+    chat.open_chat(two)  # the chat that is shown is the one that Tab comes to
     chat.test_id("search").focus()
     page.keyboard.press("Tab")
-    expect(chat.row(chat.session_id).locator("a")).to_be_focused()
+    expect(chat.row(two).locator("a")).to_be_focused()
     expect(stops).to_have_count(1)
     page.keyboard.press("Tab")
     expect(chat.test_id("show-archive")).to_be_focused()

@@ -8,28 +8,26 @@ export class ListFocus {
   constructor(window, above) {
     this.window = window;
     this.above = above;
+    this.current = null; // the chat that is shown, as far as it is in the list
     window.dress = (row, element) => this.#dress(row, element);
     window.element.addEventListener("keydown", (event) => this.#key(event));
     window.element.addEventListener("focusin", ({ target }) => this.#make(target.closest("[data-row]")?.dataset.row));
   }
 
-  /** Show other rows. `current` is the row that Tab comes to where the last one is gone. A focus whose row has gone goes
-   * to the one in its place. */
+  /** Show other rows. Tab comes to `current` once that is another one, and where the last row is gone. A focus whose row
+   * has gone goes to the one in its place. */
   set(rows, current) {
     const { window } = this;
     const held = document.activeElement?.closest?.("[data-row]");
     const at = held && window.canvas.contains(held) ? window.index.get(held.dataset.row) : undefined;
     const stops = rows.filter(isStop);
-    if (!stops.some(({ key }) => key === window.kept)) this.#make((stops.find(({ key }) => key === current) ?? stops[0])?.key);
+    const shown = stops.find(({ key }) => key === current);
+    if ((shown && current !== this.current) || !stops.some(({ key }) => key === window.kept)) this.#make((shown ?? stops[0])?.key);
+    if (shown) this.current = current; // else it may come later
     window.set(rows);
     if (at === undefined || window.index.has(held.dataset.row)) return;
     const place = Math.min(at, rows.length - 1);
     this.go(rows.slice(place).find(isStop) ?? rows.slice(0, place).findLast(isStop));
-  }
-
-  /** Tab comes to this row from now on, if it is in the list. */
-  make(key) {
-    if (this.window.index.has(key)) this.#make(key);
   }
 
   /** Focus a row; false if there is none. */

@@ -178,7 +178,6 @@ export class Sidebar {
   select(id) {
     this.current = id;
     this.draw();
-    this.focus.make(id);
     this.window.reveal(id);
   }
 
