@@ -195,7 +195,8 @@ class ChatService:
         return await self.core.change(session_id, version, **changes)
 
     async def open(self, session_id: str, begin: Callable[[list[str]], int] = lambda ids: 0) -> View:
-        """{"session", "earlier", "messages"}: a chat and its shown branch, running replies with all their text so far.
+        """{"session", "earlier", "messages", "quoted_above"}: a chat and its shown branch, running replies with all
+        their text so far; and what messages before the first one quote, see ``passages_above``.
 
         Args:
             begin: is given the ids of the branch and says how many ``earlier`` messages are left out. It is called in
@@ -208,7 +209,10 @@ class ChatService:
                 break
         self.core.background(self.core.write(self.store.remember_last, session_id))
         shown = [self.core.seen(one) for one in messages]
-        return {"session": self.core.session_view(session), "earlier": earlier, "messages": shown}
+        above = messages[0].parent_id if messages else None
+        quoted = await self.core.read(self.store.passages_above, session_id, above) if above is not None else []
+        view = self.core.session_view(session)
+        return {"session": view, "earlier": earlier, "messages": shown, "quoted_above": quoted}
 
     # -- messages ---------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from . import drafts, forks, queued, quoted_before, reply_rows, reply_starts, tree, turns
 from .attachments import attach, copy_files, put_sent
@@ -11,6 +12,7 @@ from .drafts import Draft
 from .errors import SessionError
 from .forks import ForkMode
 from .generated import GeneratedReply, read_generated
+from .passages_above import passages_above
 from .recipe import Recipe, read_recipe
 from .rows import Generation, Message, PromptPath, ReplyTokens, Session, Status
 from .sent_files import Sent
@@ -63,6 +65,11 @@ class TreeStore:
                 earlier -= 1
                 shown = tree.part(connection, ids[earlier : earlier + 1]) + shown
             return found, shown, earlier
+
+    def passages_above(self, session_id: str, message_id: str) -> list[dict[str, Any]]:
+        """What the questions down to a message quote. See ``passages_above.passages_above``."""
+        with self._reader.reading() as connection:
+            return passages_above(connection, session_id, message_id)
 
     def paths(self, *message_ids: str) -> list[list[Message]]:
         """The branches that end at these messages, from the root down.

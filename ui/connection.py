@@ -61,6 +61,7 @@ class Connection:
         self._lock = asyncio.Lock()
         self._first = 0
         self._ids: list[str] = []
+        self._above: list[View] = []
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, Blocks] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -343,6 +344,7 @@ class Connection:
         those messages that the page has not yet."""
         self._first, shown = opened["earlier"], opened["messages"]
         old, ids = self._ids, [message["id"] for message in shown]
+        above, self._above = self._above, (quoted := opened["quoted_above"])
         self._ids = ids
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, ids, strict=False)))
         for gone in self._stamps.keys() - set(ids):
@@ -354,6 +356,7 @@ class Connection:
             "kept": kept,
             "ids": ids[kept:],
             "earlier": self._first,
+            "quoted_above": quoted if quoted != above or not old else None,
             "messages": views,
             "asides": self.hub.asides(opened["session"]["id"], ids),
         }

@@ -89,3 +89,11 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     expect(chat.test_id("document")).to_contain_text("Passage 2")
     expect(chat.test_id("passage")).to_contain_text("Chapter 33.")
     page.keyboard.press("Escape")
+
+    page.reload()  # now only the last question is shown, and the passages that its reply names belong to one above
+    page.wait_for_function("window.pagedchat?.page?.entered")
+    expect(chat.messages()).to_have_count(2)
+    expect(cite).to_have_count(1)
+    cite.click()
+    expect(chat.test_id("passage")).to_contain_text("The treasure lies under the old oak.")
+    page.keyboard.press("Escape")

@@ -96,6 +96,12 @@ def test_of_a_large_file_the_passages_that_fit_the_question_follow_it_with_numbe
             assert shown[0]["name"] == "story.txt" and shown[0]["file"] == story_file["id"]
             with pytest.raises(SessionError, match="no passage 99"):
                 await room.service.documents.cited(sent["user"]["id"], 99)
+            asked = await ask(room, session_id, "And then?", [], parent=sent["reply"]["id"])
+            end = await room.service.open(session_id, lambda ids: len(ids) - 2)
+            assert [one["id"] for one in end["messages"]] == [asked["user"]["id"], asked["reply"]["id"]]
+            above = [(one["n"], one["question"], one["name"]) for one in end["quoted_above"]]
+            assert above == [(number, sent["user"]["id"], "story.txt") for number in range(1, count + 1)]
+            assert (await room.service.open(session_id))["quoted_above"] == []
 
     play(story())
 

@@ -33,6 +33,7 @@ export class Chat {
     this.top = 0;
     this.older = h("button.older", { type: "button", onclick: () => act.older() }, "Show earlier messages");
     this.earlier = this.asked = 0;
+    this.quotedAbove = [];
     this.system = h("button.system", { type: "button", onclick: () => act.system() });
     this.cut = h("div.cut", { role: "note", "data-testid": "context-cut" });
     this.empty = this.#emptyState();
@@ -61,9 +62,11 @@ export class Chat {
   }
 
   /** Show a branch. `views` brings new or changed messages; those that are known keep their elements. `asides` are the
-   * replies of the chat that run and are not shown. */
-  show(ids, views, { earlier = 0, fresh = false, asides = [] } = {}) {
+   * replies of the chat that run and are not shown, `quotedAbove` the passages that messages before the first one quote,
+   * [{n, question, name}]; null for those that are known. */
+  show(ids, views, { earlier = 0, quotedAbove = null, fresh = false, asides = [] } = {}) {
     if (fresh) this.#forget();
+    if (quotedAbove) this.quotedAbove = quotedAbove;
     const [anchor, focused] = [fresh ? null : this.#anchor(), this.focus.keep()];
     for (const view of views) this.#take(view);
     this.ids = ids;
@@ -109,6 +112,7 @@ export class Chat {
   /** Another chat is shown from now on. */
   #forget() {
     this.items.clear();
+    this.quotedAbove = [];
     this.parallel.clear();
     this.branch.end();
     this.held = null;

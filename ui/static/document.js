@@ -19,16 +19,17 @@ export class Documents {
 
   /** The passages that a question quotes: [{n, file, name, number}]. */
   passages(question) {
-    return this.page.chat.items.get(question)?.view.sources ?? [];
+    const { items, quotedAbove } = this.page.chat;
+    return items.get(question)?.view.sources ?? quotedAbove.filter((one) => one.question === question);
   }
 
   /** By number, what a question and those above it quote: {question, name}. */
   quoted(question) {
-    const { ids } = this.page.chat;
-    const found = new Map();
-    for (const id of ids.slice(0, ids.indexOf(question) + 1)) {
-      for (const { n, name } of this.passages(id)) found.set(n, { question: id, name });
-    }
+    const { items, quotedAbove } = this.page.chat;
+    const found = new Map(quotedAbove.map(({ n, question: above, name }) => [n, { question: above, name }]));
+    const ids = [];
+    for (let id = question; items.has(id); id = items.get(id).view.parent_id) ids.unshift(id);
+    for (const id of ids) for (const { n, name } of this.passages(id)) found.set(n, { question: id, name });
     return found;
   }
 

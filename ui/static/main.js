@@ -226,7 +226,7 @@ class Page {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
     const ids = [...this.chat.ids.slice(0, frame.kept), ...frame.ids];
-    this.chat.show(ids, frame.messages, { earlier: frame.earlier, fresh, asides: frame.asides });
+    this.chat.show(ids, frame.messages, { earlier: frame.earlier, quotedAbove: frame.quoted_above, fresh, asides: frame.asides });
     this.turns.settle();
     if (frame.queue) this.waiting.take(frame.queue);
     else this.waiting.draw();
