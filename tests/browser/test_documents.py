@@ -60,6 +60,7 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     expect(chat.messages("assistant").locator(".body")).to_have_text(reply.replace("`", ""))
     cite = page.locator("button.cite")
     expect(cite).to_have_count(1)
+    monkeypatch.undo()
     cite.focus()
     page.keyboard.press("Enter")
     expect(chat.test_id("passage")).to_contain_text("The treasure lies under the old oak.")
@@ -90,6 +91,7 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     expect(chat.test_id("passage")).to_contain_text("Chapter 33.")
     page.keyboard.press("Escape")
 
+    monkeypatch.setattr(connection, "WINDOW", 1)
     page.reload()  # now only the last question is shown, and the passages that its reply names belong to one above
     page.wait_for_function("window.pagedchat?.page?.entered")
     expect(chat.messages()).to_have_count(2)
