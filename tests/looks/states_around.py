@@ -102,6 +102,9 @@ def settings(stage: Stage) -> Iterator[None]:
 
 @state("A preset is what a new chat begins with.", "[data-testid=presets]")
 def no_presets(stage: Stage) -> Iterator[None]:
+    library = stage.server.service.library
+    for preset in stage.server.do(library.presets()):
+        stage.server.do(library.delete_preset(preset["id"]))
     stage.test_id("more-menu").click()
     stage.test_id("menu").get_by_test_id("presets").click()
     yield

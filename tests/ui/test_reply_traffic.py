@@ -24,8 +24,8 @@ REPLY = "Some words of a reply that goes on. " * 12
 INFO = {"max_model_len": 2_048, "num_blocks": 256}
 
 
-async def traffic(room: ChatRoom, session: str, num_shown: int) -> dict[str, int]:
-    """Bytes of each kind of frame while a reply is written in a chat of which so many messages are shown."""
+async def traffic(room: ChatRoom, session: str, num_shown: int) -> dict[str, list[int]]:
+    """Sizes in bytes of the frames of each kind while a reply is written in a chat of which so much is shown."""
     page = FakePage(Hub(room.service, room.engine))
     await page.call("open", session=session)
     while len(page.ids) < num_shown:
@@ -35,22 +35,25 @@ async def traffic(room: ChatRoom, session: str, num_shown: int) -> dict[str, int
     await page.call("kv", on=True)
     await page.until(lambda: "kv-table" in page.sizes)
     page.sizes.clear()
-    sent = await page.call("send", session=session, parent=page.ids[-1], text="Go on")
-    await room.end_of(sent["reply"])
-    await page.until(lambda: page.blocks.get(sent["reply"]) == list(blocks_of(REPLY)))
-    return {kind: sum(sizes) for kind, sizes in page.sizes.items()}
+    again = await page.call("regenerate", message=page.ids[-1])
+    await room.end_of(again["reply"])
+    await page.until(lambda: page.blocks.get(again["reply"]) == list(blocks_of(REPLY)))
+    assert len(page.ids) == num_shown
+    return page.sizes
 
 
 def test_b48_bytes_for_each_token_do_not_depend_on_the_history(tmp_path: Path) -> None:
+    """How many frames there are depends on the machine's speed, what stands in one on the reply alone."""
+
     async def story() -> None:
         path = tmp_path / "s.db"
         short, long = add_long_chat(path, 10), add_long_chat(path, 1_500)
         client = PagedFakeClient([REPLY], delay_s=0.0005, info=INFO, num_blocks=INFO["num_blocks"])
         async with ChatRoom(path, client) as room:
             few, many = await traffic(room, short, 10), await traffic(room, long, 1_500)
-            assert many["patch"] < 1.5 * few["patch"]
-            assert many["patch"] < 12 * len(REPLY)
-            assert sum(many.values()) < 1.5 * sum(few.values()) + 2_000
+            assert sum(many["patch"]) < 2 * len(REPLY) + 250 * len(many["patch"])
+            for kind in few.keys() & many.keys():
+                assert max(many[kind]) < 1.5 * max(few[kind]) + 1_000, kind
 
     play(story())
 
