@@ -62,12 +62,19 @@ class QueueService:
         return [self._view(one, self._held(one, found)) for one in found]
 
     async def add(
-        self, session_id: str, after_id: str, text: str, files: Sequence[str] = (), place: int | None = None
+        self,
+        session_id: str,
+        after_id: str,
+        text: str,
+        files: Sequence[str] = (),
+        place: int | None = None,
+        *,
+        typed: bool = False,
     ) -> View:
         """Let a message wait for a reply; if that has come to a good end meanwhile, it is sent.
 
         Args:
-            place: see ``Queue.add``.
+            place, typed: see ``Queue.add``.
 
         Returns:
             Its view.
@@ -76,7 +83,7 @@ class QueueService:
             SessionError: there is no such reply in this chat, or too much waits in it.
         """
         text = clean_text(text, needed=True)
-        return await self._core.whole(self._add(session_id, after_id, text, files, place))
+        return await self._core.whole(self._add(session_id, after_id, text, files, place, typed))
 
     async def remove(self, session_id: str, queued_id: str) -> View:
         """Take a message out of the queue, with its files; returns what ``add`` takes to bring it back."""
@@ -108,9 +115,13 @@ class QueueService:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _add(self, session_id: str, after_id: str, text: str, files: Sequence[str], place: int | None) -> View:
-        added = await self._core.write(self._queue.add, session_id, after_id, text, files, place)
+    async def _add(
+        self, session_id: str, after_id: str, text: str, files: Sequence[str], place: int | None, typed: bool
+    ) -> View:
+        added = await self._core.write(self._queue.add, session_id, after_id, text, files, place, typed)
         self._sessions.add(session_id)
+        if typed:
+            self._core.tell_draft(await self._core.read(self._core.store.drafts.draft, session_id))
         if files:
             self._core.tell({"type": "attachments", "session_id": session_id})
         if added.after_id not in self._core.jobs:

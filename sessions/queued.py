@@ -103,12 +103,19 @@ class Queue:
             return tree.is_on_path(connection, message_id, leaf_id)
 
     def add(
-        self, session_id: str, after_id: str, text: str, files: Sequence[str] = (), place: int | None = None
+        self,
+        session_id: str,
+        after_id: str,
+        text: str,
+        files: Sequence[str] = (),
+        place: int | None = None,
+        typed: bool = False,
     ) -> Queued:
         """Let a message wait for a reply; where others have followed that meanwhile, for the last of them.
 
         Args:
             place: its turn among those that wait for that reply, from 0; None is the last.
+            typed: it was the chat's draft, which is emptied in the same step.
 
         Raises:
             SessionError: there is no such reply in this chat, too much waits in it, or a file goes elsewhere.
@@ -119,6 +126,8 @@ class Queue:
                 raise SessionError(f"{MOST} messages are waiting in this chat already; let some of them be sent first.")
             claimed = attachments.claim(connection, session_id, files)
             queued_id = _insert(connection, session_id, after_id, text, claimed)
+            if typed:
+                drafts.sent(connection, session_id)
             if place is not None:
                 others = [one for one in _ids_after(connection, after_id) if one != queued_id]
                 _number(connection, [*others[:place], queued_id, *others[place:]])

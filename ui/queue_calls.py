@@ -14,9 +14,9 @@ pass_on("bring_queued", "queue.bring", "session", "queued", "message")
 
 @call
 async def queue(connection: Connection, frame: View) -> View:
-    """Let a message wait for a reply."""
-    add, files = connection.hub.service.queue.add, frame.get("files") or []
-    return await add(frame["session"], frame["message"], frame["text"], files, frame.get("place"))
+    """Let a message wait for a reply. With ``typed`` it was the chat's draft."""
+    add, files, typed = connection.hub.service.queue.add, frame.get("files") or [], bool(frame.get("typed"))
+    return await add(frame["session"], frame["message"], frame["text"], files, frame.get("place"), typed=typed)
 
 
 @call

@@ -329,3 +329,19 @@ def test_files_wait_with_their_message_go_with_it_and_come_back_with_it(tmp_path
             assert "Marla" in str(room.engine.requests[-1].messages)
 
     play(story())
+
+
+def test_what_was_typed_waits_and_is_no_draft_any_more_and_another_draft_stays(tmp_path):
+    async def story():
+        async with ChatRoom(tmp_path / "sessions.db") as room:
+            session, reply = await begun(room)
+            queue, library = room.service.queue, room.service.library
+            await library.save_draft(session, "Two")
+            await queue.add(session, reply, "Undone", place=0)
+            assert (await library.draft(session))["text"] == "Two"
+            await queue.add(session, reply, "Two", typed=True)
+            assert (await library.draft(session))["text"] == ""
+            told = [one["draft"] for one in room.events if one["type"] == "draft"]
+            assert (told[-1]["text"], told[-1]["version"]) == ("", 2)
+
+    play(story())

@@ -163,7 +163,7 @@ export class Composer {
     const session = this.session;
     try {
       const files = await this.files.settled();
-      await (this.running ? this.act.queue(text, files) : this.act.send(text, files));
+      await this.drafts.send(session, () => (this.running ? this.act.queue(text, files) : this.act.send(text, files)));
       this.files.sent(files);
       this.delivered(session, typed);
     } catch (error) {

@@ -44,6 +44,7 @@ export class Drafts {
     const known = draft.version;
     draft.version = version;
     if (draft.saving === text) return false; // what this page sends just now
+    if (draft.sending && !text && !draft.dirty) draft.stored = true;
     if (text === draft.text || !(draft.dirty || (keep && draft.text))) {
       const changed = text !== draft.text;
       Object.assign(draft, { text, dirty: false });
@@ -65,6 +66,22 @@ export class Drafts {
     if (draft.dirty) this.#save(session);
   }
 
+  /** `work` sends the draft of a chat, and the server lets go of it in the same step. Where the connection is lost before
+   * the answer, the draft tells which of both happened: so it is brought there first. */
+  async send(session, work) {
+    const draft = this.#of(session);
+    await draft.saved;
+    await this.#save(session);
+    Object.assign(draft, { sending: true, stored: false });
+    try {
+      await work();
+    } catch (error) {
+      if (!error.lost || !draft.stored) throw error;
+    } finally {
+      draft.sending = false;
+    }
+  }
+
   /** Remove all that this browser keeps; returns how many there were. What is typed here comes back with the next key. */
   forget() {
     for (const draft of this.known.values()) draft.forgotten = true;
@@ -84,11 +101,16 @@ export class Drafts {
     return this.known.get(key);
   }
 
-  async #save(session) {
+  #save(session) {
+    const draft = this.#of(session);
+    return draft.saving === null ? (draft.saved = this.#bring(session)) : draft.saved;
+  }
+
+  async #bring(session) {
     const draft = this.#of(session);
     const { text, version } = draft;
     clearTimeout(this.timers.get(session));
-    if (!draft.dirty || text.length > LONGEST || draft.saving !== null || (!session && this.unstored.has(null))) return;
+    if (!draft.dirty || text.length > LONGEST || (!session && this.unstored.has(null))) return;
     draft.saving = text;
     try {
       const saved = await this.saveThere(session, text, version);
@@ -98,7 +120,7 @@ export class Drafts {
     } catch { /* it stays here; the next key stroke or connection tries again */ } finally {
       draft.saving = null;
     }
-    if (draft.dirty && draft.text !== text) this.#save(session); // typed meanwhile
+    if (draft.dirty && draft.text !== text) await this.#save(session); // typed meanwhile
   }
 
   #store(session, all = false) {

@@ -125,7 +125,7 @@ class Page {
       const asked = { id: this.current };
       toast("That chat was deleted; it is in the trash.", { action: "Undo", run: () => this.library.restore("chat", asked) });
     } else if (hello.missing) toast("That chat does not exist any more.");
-    await this.show(hello.session, { push: false });
+    await this.show((await this.turns.begun(hello.sessions)) ?? hello.session, { push: false });
     this.composer.drafts.flush();
     this.panel.connected();
   }

@@ -5,6 +5,8 @@ import { copyText } from "./clipboard.js";
 import { Documents } from "./document.js";
 import { complain, toast } from "./toasts.js";
 
+const MOST_BEGUN = 5; // chats that other pages may have begun at the same time
+
 export class Turns {
   /** `page` has: socket, chat, composer, banner, current, switching, show(id), showSettings(), messageActions. */
   constructor(page) {
@@ -142,7 +144,8 @@ export class Turns {
     const parent = page.chat.endId;
     const session = page.current;
     const meant = page.chat.branch.id !== null && page.chat.branch.id === parent; // a branch that was asked for
-    this.pending = { session, parent, text };
+    const before = session === null ? new Set(page.sidebar.sessions.keys()) : null;
+    this.pending = { session, parent, text, before };
     try {
       const sent = await this.#call("send", { session, parent, text, files });
       this.pending = null;
@@ -154,6 +157,20 @@ export class Turns {
       if (!error.lost) this.pending = null;
       throw error;
     }
+  }
+
+  /** After a lost connection: the chat that the first message of one has begun after all, if it was stored. */
+  async begun(sessions) {
+    const { pending, page } = this;
+    if (!pending?.before) return null;
+    this.pending = null;
+    for (const { id } of sessions.filter((one) => !pending.before.has(one.id)).slice(0, MOST_BEGUN)) {
+      const { messages, earlier } = await page.socket.call("open", { session: id });
+      if (earlier || messages[0]?.content !== pending.text) continue;
+      page.composer.delivered(null, page.composer.text);
+      return id;
+    }
+    return null;
   }
 
   /** After a lost connection: was the question that was being sent stored after all? */

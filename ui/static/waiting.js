@@ -33,7 +33,7 @@ export class Waiting {
   async add(text, files) {
     const { chat } = this.page;
     if (!chat.running) return this.page.turns.send(text, files); // it has just ended
-    await this.#call("queue", { message: chat.running.id, text, files });
+    await this.#call("queue", { message: chat.running.id, text, files, typed: true });
     return chat.toEnd();
   }
 
