@@ -77,15 +77,16 @@ class Attachments:
         self._reader = reader
         self._files = files
 
-    def add(self, session_id: str, name: str, data: bytes, media_type: str = "") -> Attachment:
+    def add(self, session_id: str, name: str, data: bytes, media_type: str = "", most: int | None = None) -> Attachment:
         """Keep a file for a message that is not sent yet.
 
         Args:
             name: as the user's computer calls it; folders before it are left out.
             media_type: what the browser says; else the name tells.
+            most: so many files of one message; None sets no limit.
 
         Raises:
-            SessionError: it is too large, or there is no such chat.
+            SessionError: it is too large, as many files wait already, or there is no such chat.
             StoreError: the disk is full or the folder cannot be written.
         """
         name = clean_name(name)
@@ -95,6 +96,8 @@ class Attachments:
         sha256 = self._files.keep(data)
         with self._writer.transaction(durable=True) as connection:
             turns.session(connection, session_id)
+            if most is not None and len(_waiting(connection, session_id)) >= most:
+                raise SessionError(f"A message can have {most} files; send these first, or remove one.")
             if not self._files.has(sha256):  # a purge has removed it since
                 self._files.keep(data)
             found = Attachment(
@@ -115,12 +118,8 @@ class Attachments:
 
     def waiting(self, session_id: str) -> list[Attachment]:
         """Files of a chat's draft, in the order they were attached: those of no message, nor of one that waits."""
-        query = (
-            f"SELECT {_COLUMNS} FROM attachments WHERE session_id = ?1 AND message_id IS NULL AND deleted_at IS NULL "
-            "AND id NOT IN (SELECT value FROM queued, json_each(queued.files) WHERE session_id = ?1) ORDER BY key"
-        )
         with self._reader.reading() as connection:
-            return [Attachment(*row) for row in connection.execute(query, [session_id])]
+            return _waiting(connection, session_id)
 
     def of_session(self, session_id: str) -> list[Attachment]:
         """All files of a chat that are not deleted, those of its draft too, in the order they were attached."""
@@ -178,6 +177,14 @@ class Attachments:
             for name in unused:
                 self._files.remove(name)
         return len(unused)
+
+
+def _waiting(connection: sqlite3.Connection, session_id: str) -> list[Attachment]:
+    query = (
+        f"SELECT {_COLUMNS} FROM attachments WHERE session_id = ?1 AND message_id IS NULL AND deleted_at IS NULL "
+        "AND id NOT IN (SELECT value FROM queued, json_each(queued.files) WHERE session_id = ?1) ORDER BY key"
+    )
+    return [Attachment(*row) for row in connection.execute(query, [session_id])]
 
 
 def attach(connection: sqlite3.Connection, session_id: str, message_id: str, attachment_ids: Iterable[str]) -> None:

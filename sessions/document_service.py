@@ -70,10 +70,7 @@ class DocumentService:
             SessionError: it is too large, too many files wait, or there is no such chat.
         """
         await self._core.session(session_id)
-        waiting = await self._core.read(self._store.attachments.waiting, session_id)
-        if len(waiting) >= MOST_FILES:
-            raise SessionError(f"A message can have {MOST_FILES} files; send these first, or remove one.")
-        found = await self._core.write(self._store.attachments.add, session_id, name, data, media_type)
+        found = await self._core.write(self._store.attachments.add, session_id, name, data, media_type, MOST_FILES)
         view = await self.draft_view(found)
         self._tell(found)
         return view

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -243,9 +244,12 @@ def test_files_that_cannot_go_are_refused_or_left_out_in_words(tmp_path: Path, m
             with pytest.raises(SessionError, match="attach it again"):
                 await room.service.send(session_id, sent["reply"]["id"], "And this?", [file])
             await documents.set_removed(file, False)
-            monkeypatch.setattr(document_service, "MOST_FILES", 1)
-            with pytest.raises(SessionError, match="1 file"):
-                await attach(room, session_id, more=SMALL)
+            monkeypatch.setattr(document_service, "MOST_FILES", 3)
+            adding = [attach(room, session_id, **{f"more{number}": SMALL}) for number in range(5)]
+            added = await asyncio.gather(*adding, return_exceptions=True)
+            assert len(await documents.waiting(session_id)) == 3, "however many come at once"
+            refused = [str(one) for one in added if isinstance(one, SessionError)]
+            assert refused == ["A message can have 3 files; send these first, or remove one."] * 3
             with pytest.raises(SessionError, match="attach it again"):
                 await documents.plan(await room.new(), "x", [file])
 
