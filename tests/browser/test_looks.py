@@ -98,6 +98,7 @@ def views_of(state: State, number: int) -> list[View]:
     return [turn] if state.name in ALIKE else ["light", *(["dark"] if TRIALS >= 5 else []), turn]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(3))
 def test_every_state_can_be_reached_says_its_sentence_and_is_accessible(stage: Stage, part: int) -> None:
     wrong: dict[str, list[str]] = {}

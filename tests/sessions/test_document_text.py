@@ -36,7 +36,7 @@ def test_text_is_read_in_the_letters_it_was_written_in(data: bytes, text: str) -
 @pytest.mark.parametrize(
     ("data", "name", "sentence"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a.png", "This model reads text only; an image cannot be sent, so say what is in it."),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a.png", "This model reads text only; an image cannot be"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF", "photo.txt", "This model reads text only; an image"),
         (b"RIFF\x24\0\0\0WAVEfmt ", "a.wav", "This model reads text only; a recording"),
         (b"\0\0\0\x18ftypmp42\0\0", "a.mp4", "This model reads text only; a video"),
