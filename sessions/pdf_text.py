@@ -104,15 +104,17 @@ def _answer(data: bytes) -> dict[str, Any]:
 
 
 def _text_of(reader: Any) -> dict[str, Any]:
+    from pypdf.errors import LimitReachedError
+
     pages: list[str] = []
-    size, broken = 0, False
+    size, problem = 0, "scan"
     for page in reader.pages:
         try:
             text = page.extract_text().strip()
         except MemoryError:
             raise
-        except Exception:  # one bad page does not take the others away
-            broken = True
+        except Exception as error:  # one bad page does not take the others away
+            problem = "large" if isinstance(error, LimitReachedError) else "broken"
             continue
         size += len(text)
         if text:
@@ -120,7 +122,7 @@ def _text_of(reader: Any) -> dict[str, Any]:
         if size > MOST_CHARACTERS:
             break
     if not pages:
-        return {"problem": "broken" if broken else "scan"}
+        return {"problem": problem}
     return {"text": "\n\n".join(pages)}
 
 

@@ -8,11 +8,15 @@ import zlib
 from pypdf import PdfWriter
 
 
-def pdf(*pages: str, encrypted: str = "") -> bytes:
-    """A PDF with a line of text on each page; none for an empty line."""
+def pdf(*pages: str, encrypted: str = "", padding: int = 0) -> bytes:
+    """A PDF with a line of text on each page; none for an empty line.
+
+    Args:
+        padding: bytes of blanks behind each line, which take up next to nothing in the file.
+    """
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
     for text in pages:
-        drawn = zlib.compress(f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET".encode() if text else b"")
+        drawn = zlib.compress(f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET".encode() + b" " * padding if text else b"")
         objects.append(b"<< /Length %d /Filter /FlateDecode >> stream\n%s\nendstream" % (len(drawn), drawn))
         content = len(objects)
         objects.append(
