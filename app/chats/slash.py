@@ -114,7 +114,7 @@ def _tree(room: Room, rest: str) -> None:
         room.screen.say(line)
 
 
-@command("/regenerate", "another reply in place of the last one")
+@command("/regenerate", "regenerate: another reply in place of the last one")
 def _regenerate(room: Room, rest: str) -> None:
     room.conversation.regenerate()
 
@@ -126,7 +126,7 @@ def _edit(room: Room, rest: str) -> None:
     room.conversation.edit(needed(rest, "/edit TEXT"))
 
 
-@command("/continue", "write a reply further that was stopped or cut off")
+@command("/continue", "continue a reply that was stopped or cut off")
 def _continue(room: Room, rest: str) -> None:
     room.conversation.go_on()
 

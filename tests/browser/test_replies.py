@@ -105,7 +105,7 @@ def test_a_reply_with_other_settings_keeps_them_for_itself_and_comes_again(
     ):
         expect(facts).to_contain_text(words)
     facts.get_by_test_id("reproduce").click()
-    expect(facts.get_by_test_id("reproduced")).to_have_text(re.compile("The same .* tokens came again"))
+    expect(facts.get_by_test_id("reproduced")).to_have_text(re.compile("Reproduced: the same .* tokens"))
     page.page.keyboard.press("Escape")
     page.regenerate(reply(page), "4/4")
     expect(reply(page)).not_to_contain_text("At 1.5")

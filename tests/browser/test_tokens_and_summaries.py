@@ -27,7 +27,7 @@ def test_a_reply_is_branched_at_a_token_with_the_keyboard_alone(same_page: PageD
     keys.press("Enter")
     choices = chat.test_id("token-choice")
     expect(choices).to_have_count(8)
-    expect(chat.page.locator("[data-testid=token-choice][data-taken]")).to_have_text(re.compile("came"))
+    expect(chat.page.locator("[data-testid=token-choice][data-taken]")).to_have_text(re.compile("chosen"))
     expect(choices.first).to_contain_text("50.0 %")
     keys.press("Escape")
     expect(choices).to_have_count(0)

@@ -67,7 +67,7 @@ def tree_search(stage: Stage) -> Iterator[None]:
     expect(stage.test_id("tree")).to_be_hidden()
 
 
-@state("came", "[data-testid=token-choices]")
+@state("chosen", "[data-testid=token-choices]")
 def token_alternatives(stage: Stage) -> Iterator[None]:
     _tokens(stage)
     stage.test_id("token").nth(16).click()

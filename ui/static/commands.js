@@ -1,5 +1,6 @@
 // The commands of the composer. Each does what it says with the page; where it cannot, it returns a sentence.
 
+import { ACTIONS } from "./action_names.js";
 import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { openMenu } from "./menu.js";
@@ -12,10 +13,10 @@ export const COMMANDS = [
   { name: "new", about: "Begin a new chat", run: (page) => page.create() },
   { name: "temporary", about: "Begin a chat that is not kept", run: (page) => page.create({ temporary: true }) },
   { name: "system", takes: "text", about: "Set this chat's system prompt, or look at it", run: setSystem },
-  { name: "regenerate", takes: "number", about: "Another reply, or several at once", run: regenerate },
-  { name: "continue", about: "Write the last reply further", run: goOn },
+  { name: "regenerate", takes: "number", about: `${ACTIONS.regenerate} the last reply, or several at once`, run: regenerate },
+  { name: "continue", about: `${ACTIONS.resume} the last reply`, run: goOn },
   { name: "stop", about: "Stop the reply", run: (page) => (page.chat.running ? void page.turns.stop() : "No reply is being written here.") },
-  { name: "compact", about: "Go on from a summary of this chat", run: (page) => void page.compact() },
+  { name: "compact", about: `${ACTIONS.compact}: sum up this chat and go on from the summary`, run: (page) => void page.compact() },
   { name: "fork", about: "A new chat that begins with this one", run: fork },
   { name: "tree", about: "All branches of this chat", run: (page) => void page.showTree() },
   { name: "compare", about: "Versions of the last reply side by side", run: compare },
@@ -40,7 +41,7 @@ async function setSystem(page, text) {
 
 function regenerate(page, rest) {
   const { last } = page.chat;
-  if (!last || last.role !== "assistant") return "There is no reply here to write again.";
+  if (!last || last.role !== "assistant") return "There is no reply here to regenerate.";
   if (last.growing) return "A reply is being written here: stop it first, or wait for its end.";
   if (!rest) return void page.turns.regenerate(last.id);
   const number = Number(rest);
@@ -52,7 +53,7 @@ function regenerate(page, rest) {
 
 function goOn(page) {
   const { last } = page.chat;
-  if (!last?.resumable) return "The last message is no reply that was cut off.";
+  if (!last?.resumable) return "The last message is no reply that was cut off, so there is nothing to continue.";
   return void page.turns.resume(last.id);
 }
 

@@ -1,5 +1,6 @@
 // Has a chat summed up, so that it can go on with room to spare.
 
+import { ACTIONS } from "./action_names.js";
 import { announce } from "./announce.js";
 import { h } from "./dom.js";
 import { plural } from "./format.js";
@@ -7,7 +8,7 @@ import { complain } from "./toasts.js";
 
 /** Sum up the shown chat; what goes wrong is said. `page` has: socket, chat, current, turns. */
 export async function compact(page) {
-  if (page.current === null) return complain(new Error("This chat is empty, so there is nothing to sum up."));
+  if (page.current === null) return complain(new Error("This chat is empty, so there is nothing to compact."));
   page.turns.leaveBranch();
   page.chat.toEnd();
   try {
@@ -24,5 +25,5 @@ export function compactOffer(page, found) {
   const out = found?.left_out_messages ?? 0;
   if (!out || page.chat.running) return null;
   return h("span.compact-offer", {}, h("span.warn", {}, `The oldest ${plural(out, "message")} will not be sent.`), " ",
-    h("button.link", { type: "button", "data-testid": "compact", onclick: () => compact(page) }, "Go on from a summary"));
+    h("button.link", { type: "button", "data-testid": "compact", onclick: () => compact(page) }, ACTIONS.compact));
 }

@@ -1,5 +1,6 @@
-// How a message came to be: model, settings, tokens, timings, blocks; and whether it comes again.
+// How a message came to be: model, settings, tokens, timings, blocks; and whether it can be reproduced.
 
+import { ACTIONS } from "./action_names.js";
 import { copyText } from "./clipboard.js";
 import { showDialog } from "./dialog.js";
 import { h, iconButton } from "./dom.js";
@@ -38,7 +39,7 @@ function content(role, { message, runs, tokens, loaded }, reproduce) {
   const shown = [...runs].reverse();
   return [general, ...shown.map((run, at) => runPart(run, {
     loaded, reproduce, open: at === 0, title: runs.length > 1 ? `Run ${run.run} of ${runs.length}` : "",
-    words: run.run > 1 ? "wrote it further" : "began it",
+    words: run.run > 1 ? "continued it" : "began it",
   }))];
 }
 
@@ -124,19 +125,19 @@ function again({ run }, reproduce) {
       said.textContent = error.message;
     }
     button.ariaDisabled = "false";
-  } }, "Check that it comes again");
+  } }, ACTIONS.reproduce);
   return h("div.facts-row", {}, button, said);
 }
 
 /** What became of a reply that was made again. */
 function outcome({ same, first_difference: first, tokens, changed, promised, verified, engine }) {
-  if (changed.includes("model")) return "Another model is loaded now, so this reply cannot be made again.";
-  if (changed.includes("prompt")) return "What this reply answered cannot be made again exactly.";
-  if (same) return `The same ${plural(tokens, "token")} came again.${verified ? "" : " Whether the prompt was the same is not known."}`;
+  if (changed.includes("model")) return "Another model is loaded now, so this reply cannot be reproduced.";
+  if (changed.includes("prompt")) return "The prompt of this reply cannot be built again exactly, so it cannot be reproduced.";
+  if (same) return `Reproduced: the same ${plural(tokens, "token")}.${verified ? "" : " Whether the prompt was the same is not known."}`;
   const differs = Object.entries(engine ?? {}).map(([name, [then, now]]) => `${name} was ${plain(then)}, is ${plain(now)}`).join("; ");
   const why = changed.includes("engine") ? ` The engine is not set as it was then${differs ? `: ${differs}` : ""}.`
     : promised ? "" : " This engine does not promise the same tokens.";
-  return `It differs from token ${first + 1} of ${tokens} on.${why}`;
+  return `Not reproduced: it differs from token ${first + 1} of ${tokens} on.${why}`;
 }
 
 function short(text) {

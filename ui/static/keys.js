@@ -1,6 +1,7 @@
 // Keys that work wherever the focus is: one table for the handler, the sheet and the tests. Single letters do nothing
 // while somebody types, in a message where they are its own, and where the reader has turned them off.
 
+import { ACTIONS } from "./action_names.js";
 import { lettersAreOn } from "./letters.js";
 import { MESSAGE_KEYS } from "./message_keys.js";
 import { toggleTheme } from "./theme.js";
@@ -20,9 +21,9 @@ export const KEYS = [
   { id: "next-chat", group: "Chats", does: "The chat below in the list", keys: ["."], run: (page) => stepChat(page, 1) },
   { id: "write", group: "This chat", does: "Write a message", keys: ["m"], run: (page) => page.composer.focus() },
   { id: "stop", group: "This chat", does: "Stop the reply, or leave the field", keys: ["escape"], run: escape },
-  { id: "regenerate", group: "This chat", does: "Write the last reply again", keys: ["r"], run: (page) => last(page, "regenerate") },
-  { id: "edit", group: "This chat", does: "Edit the last question", keys: ["e"], run: (page) => page.turns.editLast() },
-  { id: "copy", group: "This chat", does: "Copy the last reply", keys: ["c"], run: (page) => last(page, "copy") },
+  { id: "regenerate", group: "This chat", does: `${ACTIONS.regenerate} the last reply`, keys: ["r"], run: (page) => last(page, "regenerate") },
+  { id: "edit", group: "This chat", does: `${ACTIONS.edit} the last question`, keys: ["e"], run: (page) => page.turns.editLast() },
+  { id: "copy", group: "This chat", does: `${ACTIONS.copy} the last reply`, keys: ["c"], run: (page) => last(page, "copy") },
   { id: "previous-version", group: "This chat", does: "The version before of the last reply", keys: ["<"], run: (page) => stepVersion(page, -1) },
   { id: "next-version", group: "This chat", does: "The version after of the last reply", keys: [">"], run: (page) => stepVersion(page, 1) },
   { id: "tree", group: "Page", does: "Tree of all branches", keys: ["t"], run: (page) => page.tree.toggle() },

@@ -1,5 +1,6 @@
 // What can be done with whole chats and with branches: menus, calls to the server, and the way back from each.
 
+import { ACTIONS } from "./action_names.js";
 import { askLine } from "./dialog.js";
 import { exportAddress, FORMATS } from "./export_files.js";
 import { importFiles } from "./import.js";
@@ -40,7 +41,7 @@ export class Library {
       { label: pinned ? "Unpin" : "Pin", icon: "pin", testid: "pin", run: () => this.#change("pin", session, { on: !pinned }) },
       { label: "Move to folder", icon: "folder", testid: "move", more: () => this.#folderChoices(session) },
       { label: archived ? "Take out of the archive" : "Archive", icon: "archive", testid: "archive", run: () => this.#archive(session) },
-      { label: "Go on from a summary", icon: "compact", testid: "compact-chat", run: () => this.#compact(session) },
+      { label: ACTIONS.compact, icon: "compact", testid: "compact-chat", run: () => this.#compact(session) },
       { label: "Copy the whole chat", icon: "fork", testid: "fork-whole", run: () => this.#forkWhole(session) },
       { label: "Export", icon: "export", testid: "export", more: () => this.exportChoices(session) },
       { label: "Delete", icon: "trash", testid: "delete", danger: true, separate: true, run: () => this.#remove(session) },

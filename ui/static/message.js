@@ -1,5 +1,6 @@
 // One message: its text, what is known about it, and what can be done with it.
 
+import { ACTIONS } from "./action_names.js";
 import { Blocks } from "./blocks.js";
 import { h, icon, refill } from "./dom.js";
 import { EditDraft, leftEdit } from "./edit_drafts.js";
@@ -126,7 +127,7 @@ export class Message {
     refill(this.note, `${status}|${words}|${resumable}|${unsaved}`, () => [
       status === "error" || status === "interrupted" || unsaved ? icon("warn") : status === "stopped" ? icon("stop", 13) : null,
       h("span", {}, words),
-      resumable ? link("Continue", () => this.act.resume(this.id), "continue") : null,
+      resumable ? link(ACTIONS.resume, () => this.act.resume(this.id), "continue") : null,
       status === "error" || status === "interrupted" ? link("Try again", again, "try-again") : null,
       this.role === "user" ? link("Get a reply", again) : null,
       unsaved && !this.growing ? link("Copy it", () => this.act.run("copy", this, this.foot.querySelector("[data-testid=copy]"))) : null,

@@ -1,5 +1,6 @@
 // What can be done with a message: one list for the buttons under it, its menu and its keys; and the way back from each.
 
+import { ACTIONS } from "./action_names.js";
 import { announce } from "./announce.js";
 import { showCompare } from "./compare.js";
 import { showDetails } from "./details_dialog.js";
@@ -19,37 +20,37 @@ const isTurn = ({ role }) => role === "user" || role === "assistant";
  * where the message is shown. */
 export const ENTRIES = [
   { name: "copy", label: "Copy message", icon: "copy", key: "c", bar: true, run: ({ turns }, message, button) => turns.copy(message.id, button) },
-  { name: "edit", label: "Edit", icon: "edit", key: "e", bar: true, waits: true, here: true, run: (page, message) => message.startEditing() },
-  { name: "regenerate", label: ({ role }) => (role === "user" ? "Answer again" : "Regenerate"), icon: "again", key: "r", bar: true, waits: true,
-    unfit: (message) => (isTurn(message) ? null : "Only a question or a reply can be answered again"),
+  { name: "edit", label: ACTIONS.edit, icon: "edit", key: "e", bar: true, waits: true, here: true, run: (page, message) => message.startEditing() },
+  { name: "regenerate", label: ACTIONS.regenerate, icon: "again", key: "r", bar: true, waits: true,
+    unfit: (message) => (isTurn(message) ? null : "Regenerate is for a question or a reply"),
     run: ({ turns }, message) => turns.regenerate(message.id) },
-  { name: "go-on", label: "Write it further", icon: "play", key: "n", bar: ({ cut }) => !cut, when: (message) => message.resumable,
+  { name: "go-on", label: ACTIONS.resume, icon: "play", key: "n", bar: ({ cut }) => !cut, when: (message) => message.resumable,
     run: ({ turns }, message) => turns.resume(message.id) },
-  { name: "branch-here", label: "Branch from here", icon: "branch", key: "b", bar: true, waits: true, here: true, when: ({ role }) => role !== "user",
+  { name: "branch-here", label: ACTIONS.branch, icon: "branch", key: "b", bar: true, waits: true, here: true, when: ({ role }) => role !== "user",
     run: ({ turns }, message) => turns.branchFrom(message) },
   { name: "branch-token", label: "Branch at a token…", icon: "token", waits: true, when: ({ made, role }) => made && role === "assistant",
     run: (page, message) => void showTokens(page, message) },
   { name: "stop-reply", label: "Stop this reply", icon: "stop", key: "s", when: (message) => message.growing, run: ({ turns }, { id }) => turns.stopAll([id]) },
-  { name: "regenerate-several", label: "Several replies at once", icon: "again", waits: true, when: isTurn,
+  { name: "regenerate-several", label: ACTIONS.several, icon: "again", waits: true, when: isTurn,
     more: ({ messageActions }, message) => COUNTS.map((count) => ({
       label: `${count} replies`, icon: "again", testid: `regenerate-${count}`, run: () => messageActions.several(message, count) })) },
-  { name: "regenerate-with", label: "Regenerate with…", icon: "tune", key: "w", waits: true, when: isTurn,
+  { name: "regenerate-with", label: ACTIONS.with, icon: "tune", key: "w", waits: true, when: isTurn,
     run: ({ messageActions }, message) => messageActions.regenerateWith(message) },
-  { name: "fork", label: "Fork to a new chat", icon: "fork", key: "f", separate: true,
+  { name: "fork", label: ACTIONS.fork, icon: "fork", key: "f", separate: true,
     run: ({ messageActions }, { id }) => messageActions.fork(id, "branch"),
     more: ({ messageActions }, { id }) => [
       { label: "Up to here", icon: "fork", testid: "fork-branch", run: () => messageActions.fork(id, "branch") },
       { label: "With other versions on the way", icon: "fork", testid: "fork-siblings", run: () => messageActions.fork(id, "siblings") },
       { label: "The whole chat", icon: "fork", testid: "fork-tree", run: () => messageActions.fork(id, "tree") },
     ] },
-  { name: "compare-versions", label: "Compare versions", icon: "compare", key: "=", when: ({ siblings }) => siblings.length > 1,
+  { name: "compare-versions", label: ACTIONS.compare, icon: "compare", key: "=", when: ({ siblings }) => siblings.length > 1,
     run: ({ messageActions }, message) => messageActions.compareVersions(message) },
   { name: "show-raw", label: (message) => (message.raw ? "Show as usual" : "Show raw text"), icon: "raw", key: "v", waits: true, here: true, separate: true,
     run: ({ turns }, message) => turns.toggleRaw(message) },
-  { name: "show-details", label: "Details", icon: "info", key: "i", run: ({ messageActions }, message) => messageActions.details(message) },
-  { name: "check-again", label: "Check that it comes again", icon: "check", when: ({ made }) => made,
+  { name: "show-details", label: ACTIONS.details, icon: "info", key: "i", run: ({ messageActions }, message) => messageActions.details(message) },
+  { name: "check-again", label: ACTIONS.reproduce, icon: "check", when: ({ made }) => made,
     run: ({ messageActions }, message) => messageActions.details(message, true) },
-  { name: "delete-branch", label: "Delete from here", icon: "trash", key: "d", danger: true, separate: true, waits: true,
+  { name: "delete-branch", label: ACTIONS.remove, icon: "trash", key: "d", danger: true, separate: true, waits: true,
     run: ({ messageActions }, { id }) => messageActions.deleteBranch(id) },
 ];
 
@@ -139,7 +140,7 @@ export class MessageActions {
     });
   }
 
-  /** All that is known of a message; `begin`: also whether its last run comes again. */
+  /** All that is known of a message; `begin`: also reproduce its last run. */
   details({ id, role }, begin = false) {
     return showDetails(role, {
       details: () => this.#call("details", { message: id }), reproduce: (run) => this.#call("reproduce", { message: id, run }), begin,

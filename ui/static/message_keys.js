@@ -1,6 +1,7 @@
 // Keys of the messages. While one has the focus, single keys do what its buttons and its menu do; ENTRIES knows which.
 // Letters do so unless the reader has turned them off.
 
+import { ACTIONS } from "./action_names.js";
 import { byId } from "./dom.js";
 import { lettersAreOn } from "./letters.js";
 import { ENTRIES } from "./message_actions.js";
@@ -20,9 +21,7 @@ const LAST = [
 const TYPED = "textarea, input, select, [contenteditable]";
 const SAME = { d: ["Delete"] };
 const WORDS = {
-  copy: "Copy it", edit: "Edit it", regenerate: "Write it again", "go-on": "Write it further", "branch-here": "Branch from here",
-  "stop-reply": "Stop it", "regenerate-with": "Write it again with other settings", fork: "Fork to a new chat",
-  "compare-versions": "Compare its versions", "show-raw": "Its raw text", "show-details": "Its details", "delete-branch": "Delete it",
+  copy: ACTIONS.copy, "stop-reply": ACTIONS.stop, "show-raw": "Show raw text",
 };
 
 /** Each key of a message: {keys, shown, does}, for the sheet of shortcuts too. */

@@ -1,5 +1,6 @@
 // Asks with what settings a reply is to be written again, and how many at once. An empty field is as the chat has it.
 
+import { ACTIONS } from "./action_names.js";
 import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { fieldOf, usualOf } from "./settings_fields.js";
@@ -11,14 +12,14 @@ const MORE = ["top_k", "min_p", "repetition_penalty", "presence_penalty", "frequ
 /** `params` is what acts in the chat, `own` what the reply had for itself, `model` what is loaded; `run({n, params})`
  * asks for the replies, and what it complains about is said here. */
 export function askRegenerate({ params, own = {}, model, count: first = 1, run }) {
-  return showDialog("Regenerate with…", (close) => {
+  return showDialog(ACTIONS.with, (close) => {
     const inputs = new Map();
     const field = (name) => row(fieldOf(name), params, own, inputs);
     const count = chooser(first, () => remark());
     const fresh = params.seed !== undefined && params.seed !== null ? h("input", { type: "checkbox", name: "fresh" }) : null;
     const note = h("p.hint", { role: "status", "data-testid": "regenerate-note" });
     const problem = h("p.problem", { role: "alert" });
-    const send = h("button.primary", { type: "submit", "data-testid": "regenerate-go" }, "Regenerate");
+    const send = h("button.primary", { type: "submit", "data-testid": "regenerate-go" }, ACTIONS.regenerate);
     const remark = () => { note.textContent = words(count(), chosen(inputs, fresh), params); };
     const submit = async (event) => {
       event.preventDefault();

@@ -46,12 +46,12 @@ export class TokenChoices {
 
   #choice(one) {
     const share = percent(one.probability);
-    const said = `${spoken(one)}, ${share}${one.taken ? ", as it came" : ""}`;
+    const said = `${spoken(one)}, ${share}${one.taken ? ", chosen" : ""}`;
     return h("button.token-choice", {
       type: "button", "aria-label": said, "data-testid": "token-choice", "data-taken": one.taken || null, "data-token": String(one.id),
       onclick: () => this.choose(one),
     }, h("code", { class: one.control ? "control" : "" }, visible(one.text)), h("u", { style: `--p:${100 * one.probability}%`, "aria-hidden": "true" }),
-    h("span", {}, share), h("small", {}, one.taken ? (one.rank > 1 ? `came, rank ${one.rank}` : "came") : ""));
+    h("span", {}, share), h("small", {}, one.taken ? (one.rank > 1 ? `chosen, rank ${one.rank}` : "chosen") : ""));
   }
 
   close(back = true) {

@@ -1,5 +1,6 @@
 // The tree of the shown chat beside it: an outline of all its branches, a map of that, search, and what can be done.
 
+import { ACTIONS } from "./action_names.js";
 import { byId, h, icon, iconButton, throttled } from "./dom.js";
 import { count, plural, rate } from "./format.js";
 import { openMenu } from "./menu.js";
@@ -329,7 +330,7 @@ export class TreePane {
     const off = !node.onPath && this.model.head;
     return [
       { label: "Show in the chat", icon: "right", testid: "tree-show", run: () => this.#show({ key: node.id, node }) },
-      node.role !== "user" && node.status !== "streaming" && { label: "Continue from here", icon: "branch", testid: "tree-continue",
+      node.role !== "user" && node.status !== "streaming" && { label: ACTIONS.branch, icon: "branch", testid: "tree-continue",
         run: () => this.#goOn(node.id) },
       off && { label: "Compare with the shown branch", icon: "compare", testid: "tree-compare-shown",
         run: () => this.#compare([this.model.head, node.id]) },
