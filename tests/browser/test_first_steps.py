@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from playwright.sync_api import expect
 
 from support.page_driver import PageDriver
+from support.page_server import PageServer
 
 COMPOSING = """(field, key) => field.dispatchEvent(
     new KeyboardEvent("keydown", {key, isComposing: true, bubbles: true, cancelable: true}))"""
@@ -47,6 +49,24 @@ def test_what_is_typed_first_is_written_into_the_composer_and_one_empty_chat_is_
     chat.open_chat(ask_elsewhere(chat, first))
     assert chat.new_chat() == first
     expect(chat.test_id("session-item").filter(has_text="New chat")).to_have_count(1)
+
+
+def test_the_first_message_of_all_leaves_the_composer_empty_and_is_sent_once(
+    open_page: Callable[..., PageDriver], server: PageServer
+) -> None:
+    chat = open_page("?session=")
+    server.client.gate = server.call(asyncio.Event)
+    chat.page.get_by_role("button", name="Give me five names").click()
+    chat.test_id("composer").press("Enter")
+    expect(chat.messages("user")).to_have_count(1)
+    expect(chat.test_id("composer")).to_have_value("")
+    expect(chat.test_id("queue")).to_be_hidden()
+    server.call(server.client.gate.set)
+    chat.wait_done()
+    chat.test_id("composer").press("Enter")
+    expect(chat.test_id("composer")).to_have_value("")
+    assert server.do(server.service.library.draft(chat.session_id))["text"] == ""
+    assert len(chat.texts()) == 2
 
 
 def ask_elsewhere(chat: PageDriver, besides: str) -> str:

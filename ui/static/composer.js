@@ -12,7 +12,7 @@ const PLACEHOLDER_RUNNING = "Write the next message";
 const TALLEST = 1 / 3; // of the window
 
 export class Composer {
-  /** `act` has: send(text, files), queue(text, files), probe(text, files), each a promise; stop(), editLast(),
+  /** `act` has: send(text, files, stored), queue(text, files), probe(text, files), each a promise; stop(), editLast(),
    * begin() -> promise of a chat's id, saveDraft(session, text, version), call(op, fields), commands -> list,
    * run(command, rest) -> whether it is done with, and limits() -> {context, ready}. */
   constructor(act) {
@@ -163,7 +163,8 @@ export class Composer {
     const session = this.session;
     try {
       const files = await this.files.settled();
-      await this.drafts.send(session, () => (this.running ? this.act.queue(text, files) : this.act.send(text, files)));
+      const stored = () => this.delivered(session, typed); // a chat that begins with it is shown only then
+      await this.drafts.send(session, () => (this.running ? this.act.queue(text, files) : this.act.send(text, files, stored)));
       this.files.sent(files);
       this.delivered(session, typed);
     } catch (error) {

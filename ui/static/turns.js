@@ -1,4 +1,4 @@
-// What a reader does with messages: send, stop, answer again, branch, edit, copy. Each goes to the server for the shown chat.
+// What a reader does with messages: send, stop, regenerate, branch, edit, copy. Each goes to the server for the shown chat.
 
 import { announce } from "./announce.js";
 import { copyText } from "./clipboard.js";
@@ -138,7 +138,8 @@ export class Turns {
 
   // -- sending and stopping -----------------------------------------------------------------------------------------
 
-  async send(text, files = []) {
+  /** `stored` is told once the server has it, before the chat that it begins is shown. */
+  async send(text, files = [], stored = () => {}) {
     const { page } = this;
     await page.switching;
     const parent = page.chat.endId;
@@ -149,6 +150,7 @@ export class Turns {
     try {
       const sent = await this.#call("send", { session, parent, text, files });
       this.pending = null;
+      stored();
       if (meant) page.chat.branch.end();
       else if (sent.beside) this.#saySplit(session, sent.beside);
       page.chat.toEnd();

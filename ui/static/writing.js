@@ -6,7 +6,7 @@ import { compactOffer } from "./compaction.js";
 /** The `act` of a `Composer`. `page` has: socket, turns, session, current, chat, banner, waiting, ensureChat(). */
 export function writing(page) {
   return {
-    send: (text, files) => page.turns.send(text, files),
+    send: (text, files, stored) => page.turns.send(text, files, stored),
     queue: (text, files) => page.waiting.add(text, files),
     stop: () => page.turns.stop(),
     probe: (text, files) => page.turns.probe(text, files),
