@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 View = dict[str, Any]
 
+FEWEST_FOR_SPEED = 4
+"""Tokens of a reply; the speed of fewer says nothing."""
+
 _GENERATION_SHOWN = (
     "model",
     "prompt_tokens",
@@ -145,9 +148,9 @@ def run_view(run: Generation) -> View:
 
 
 def tokens_per_second(generation: Generation) -> float | None:
-    """The speed from the first token on; None where there is no second one."""
+    """The speed from the first token on; None where too few came to tell one."""
     tokens, seconds = generation.completion_tokens, generation.decode_s
-    return (tokens - 1) / seconds if tokens and tokens > 1 and seconds else None
+    return (tokens - 1) / seconds if tokens and tokens >= FEWEST_FOR_SPEED and seconds else None
 
 
 def found_view(found: Found) -> View:

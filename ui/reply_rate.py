@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+SPAN_S = 0.5
+"""Less time says nothing: the first tokens can come at once, however slow those after them are."""
+
 
 class ReplyRate:
     """Tokens a second from the first token on, as in the reply's footer when it is done."""
@@ -20,8 +23,8 @@ class ReplyRate:
 
     @property
     def per_second(self) -> float | None:
-        """None until a second token has come."""
+        """None until tokens have come for ``SPAN_S``."""
         if self._first is None:
             return None
         seconds, tokens = self._last[0] - self._first[0], self._last[1] - self._first[1]
-        return tokens / seconds if tokens > 0 and seconds > 0 else None
+        return tokens / seconds if tokens > 0 and seconds >= SPAN_S else None
