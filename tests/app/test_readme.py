@@ -1,10 +1,12 @@
-"""What the README says is true."""
+"""What the README says, and the pages it leads to, is true."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,14 @@ from pagedchat.app.folders import find_folders
 from pagedchat.app.settings import Settings
 from pagedchat.app.watch.baseline import LEAST_REPLIES, Baseline
 from pagedchat.app.watch.rules import rules_for
+from pagedchat.engine.models.hf_dir import _FAMILIES as FAMILIES
+from pagedchat.engine.models.quantized import SUPPORTED_KINDS
 from pagedchat.sessions.exchange.formats import WRITTEN
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs").glob("*.md")}
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 
 def test_the_library_snippet_runs(default_model_path, tmp_path):
@@ -50,19 +57,78 @@ def test_every_flag_and_command_of_the_readme_exists_and_every_flag_of_serve_is_
     assert serve_flags - named - {"--enable-prefix-caching"} == set()
     assert set(commands["models"].commands) == {"list", "pull", "rm"}
     assert set(commands["config"].commands) == {"path", "show", "diff"}
-    assert "`pagedchat chat` and `pagedchat sessions …`" in README
-    for name in ("decode", "prefill", "chat", "branch", "serve", "regress", "quality", "scheduling", "sessions"):
-        assert name in commands["bench"].commands and f"`pagedchat bench {name}`" in README
+    assert "`pagedchat chat`" in README and "`pagedchat sessions …`" in README
+    assert set(re.findall(r"`pagedchat bench ([a-z-]+)", PAGES["measure"])) == set(commands["bench"].commands)
     assert set(commands["alerts"].commands) == {"list", "render"}
-    assert "`pagedchat alerts list | render`" in README
+    assert r"`pagedchat alerts list \| render`" in README
     for name in ("doctor", "rollback", "check"):
-        assert name in commands and f"`pagedchat {name}`" in README
+        assert name in commands and f"`pagedchat {name}`" in README and f"`pagedchat {name}`" in PAGES["operate"]
+
+
+def test_every_flag_of_the_page_about_benches_exists():
+    commands = typer.main.get_command(cli).commands  # type: ignore[attr-defined]
+    of_benches, of_checkout = re.split(
+        r"^- `python -m tests\.trials eq", PAGES["measure"], maxsplit=1, flags=re.MULTILINE
+    )
+    options = [option for one in commands["bench"].commands.values() for option in one.params]
+    known = {name for option in options for name in [*option.opts, *option.secondary_opts]} | {"--load-profile"}
+
+    assert set(re.findall(r"--[a-z][a-z-]+", of_benches)) <= known
+    for name, flags in (("trials", {"--n", "--seed"}), ("looks", {"--list", "--view"})):
+        said = subprocess.run(
+            [sys.executable, "-m", f"tests.{name}", "--help"], capture_output=True, text=True, cwd=ROOT
+        )
+        assert f"python -m tests.{name}" in of_checkout and flags <= set(re.findall(r"--[a-z]+", said.stdout)), (
+            said.stderr
+        )
+        if name == "looks":
+            views = re.search(r"--view \{([a-z,]+)\}", said.stdout)
+            assert views and all(f"`{view}`" in of_checkout for view in views[1].split(","))
+
+
+def test_every_link_leads_somewhere_and_every_page_is_linked_from_the_readme():
+    assert {path.removeprefix("docs/").removesuffix(".md") for path, _ in LINK.findall(README) if path} == set(PAGES)
+    for page, text, folder in [
+        ("README", README, ROOT),
+        *((page, text, ROOT / "docs") for page, text in PAGES.items()),
+    ]:
+        for path, place in LINK.findall(text):
+            assert not path or (folder / path).is_file(), (page, path)
+            target = (folder / path).read_text(encoding="utf-8") if path else text
+            heads = {head.lower().replace(" ", "-") for head in re.findall(r"^#+ (.+)$", target, re.MULTILINE)}
+            assert not place or place in heads, (page, place)
+
+
+def test_the_summary_of_the_claims_is_that_of_their_table():
+    table = PAGES["benchmarks"].split("| claim |")[1].split("\n\n")[0]
+    verdicts = Counter(row.strip("|").split("|")[-1].strip() for row in table.splitlines()[2:])
+
+    assert verdicts == {"holds": 6, "partly": 3, "does not": 2, "corrected": 1}
+    summary = " ".join(README[README.index("takes twelve") : README.index("[The tables]")].split())
+    for words in ("six hold (", "three hold partly (", "two do not, and one is corrected", "88 % of the prompt tokens"):
+        assert words in summary, words
+    assert "88 % of the prompt tokens" in " ".join(PAGES["benchmarks"].split())
+
+
+def test_the_readme_asks_for_the_pytorch_that_pagedchat_needs_and_for_formats_it_reads():
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    (asked,) = re.findall(r"pip install '(torch[^']+)'", README)
+    section = README[README.index("### Models") : README.index("## Test")]
+    quantized, folders = section.split("- a folder in Hugging Face's format")
+
+    assert asked in needed
+    named = set(re.findall(r"\b(?:B?F\d+|I?Q\d_\w+)\b", quantized)) | {"Q3_K", "Q4_K", "Q5_K"}  # "Q2_K to Q6_K"
+    assert named == set(SUPPORTED_KINDS)
+    assert set(re.findall(r"`(\w+ForCausalLM)`", folders)) == set(FAMILIES)
+    assert {name.lower() for name in re.findall(r"GGUF file of the (\w+), (\w+) or (\w+) family", section)[0]} == set(
+        FAMILIES.values()
+    )
 
 
 def test_the_terminals_commands_and_options_are_those_of_the_readme():
     commands = typer.main.get_command(cli).commands  # type: ignore[attr-defined]
-    section = README[README.index("### In the terminal") : README.index("### Folders")]
-    table = section[section.index("| command |") : section.index("[docs/formats.md]")]
+    section = PAGES["terminal"]
+    table = section[section.index("| command |") : section.index("[Chats as files]")]
     named = set(re.findall(r"^\| `(\w+)", table, re.MULTILINE))
     group = commands["sessions"].commands
 
@@ -82,7 +148,7 @@ def option_names(command) -> set[str]:
 
 
 def test_the_alerts_of_the_readme_are_those_that_there_are_with_their_settings():
-    section = README[README.index("### Alerts") : README.index("### As a library")]
+    section = PAGES["alerts"]
     rules = rules_for(Settings(), Baseline("none"))
 
     assert all(rule.name in section for rule in rules)
