@@ -16,7 +16,7 @@ from .ids import now
 from .rows import Generation, Message, PromptPath, ReplyTokens, pack
 from .sampling import effective_params, merged_params
 from .sent_files import sent_text
-from .summaries import ASIDE, INSTRUCTION, SUMMARY, carried_by
+from .summaries import ASIDE, INSTRUCTION, SUMMARY, bounded, calm, carried_by
 
 _SEED_BITS = 48
 
@@ -148,13 +148,15 @@ def build_prompt(
 def _params(
     path: PromptPath, reply: Message, info: dict[str, Any], own: dict[str, Any], given: Given | None
 ) -> dict[str, Any]:
-    """Sampling of a run, with a seed. A summary ends nowhere but where the model ends it, or the limit."""
+    """Sampling of a run, with a seed. A summary is written calmly, and ends nowhere but where the model ends it, or the
+    limit."""
     if given is not None:
         params = {name: value for name, value in given.params.items() if name != "seed"}
     else:
-        params = effective_params(merged_params(path.session.params, own), info.get("sampling_defaults") or {})
+        chosen = calm(path.session.params) if reply.kind == SUMMARY else path.session.params
+        params = effective_params(merged_params(chosen, own), info.get("sampling_defaults") or {})
     if reply.kind == SUMMARY:
-        params.pop("stop", None)
+        params = bounded(params, params if given else own)
     if params.get("seed") is None:
         params["seed"] = secrets.randbits(_SEED_BITS)
     return params

@@ -14,7 +14,9 @@ has outgrown the context, the summary goes on with the first one that is sent (s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from .sampling import REPLY_LIMIT
 
 if TYPE_CHECKING:
     from .rows import Message
@@ -31,9 +33,28 @@ INSTRUCTION = (
     "out courtesies and what was given up. Write in the language of the conversation, as plain notes, and write "
     "nothing but the summary."
 )
+HIGHEST_TEMPERATURE = 0.3
+LIMIT = REPLY_LIMIT
+"""Most tokens of a summary."""
+_CALM = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "seed")
+"""What a summary takes of its chat's sampling: penalties and the like belong to the voice of the chat."""
+
 _CARRIED = "What we said so far, summed up:\n\n{summary}\n\nWe go on from here.\n\n"
 
 
 def carried_by(summary: Message) -> str:
     """What stands at the beginning of the first question after a summary, or of the first one that still is sent."""
     return _CARRIED.format(summary=summary.content.strip())
+
+
+def calm(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Sampling that a chat has chosen, as far as it holds for its summaries."""
+    return {name: value for name, value in chosen.items() if name in _CALM}
+
+
+def bounded(params: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Sampling of a summary that keeps to the point, whatever its chat has. ``own``, chosen for it alone, acts."""
+    temperature, limit = params.get("temperature", 1.0), params.get("max_tokens", LIMIT)
+    most = {"temperature": min(temperature, HIGHEST_TEMPERATURE), "max_tokens": min(limit, LIMIT)}
+    held = {name: value for name, value in most.items() if name not in own}
+    return {name: value for name, value in {**params, **held}.items() if name != "stop"}

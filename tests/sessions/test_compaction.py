@@ -114,6 +114,27 @@ def test_the_probe_the_shown_blocks_and_a_title_begin_at_the_summary_too(tmp_pat
     play(story())
 
 
+def test_a_summary_is_written_calmly_in_a_wild_chat(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = replying()
+        async with ChatRoom(tmp_path / "s.db", engine) as room:
+            penalties = {"presence_penalty": 1.5, "repetition_penalty": 1.4, "dry_multiplier": 0.8, "min_tokens": 9}
+            wild = {"temperature": 1.9, "max_tokens": 8000, "seed": 7, "stop": ["x"], **penalties}
+            session, _ = await chat_of(room, "q1", params=wild)
+            made = await compact(room, session)
+            params = engine.requests[-1].params
+            assert (params.temperature, params.max_tokens, params.seed, params.stop) == (0.3, 1024, 7, [])
+            assert (params.presence_penalty, params.repetition_penalty, params.dry_multiplier) == (0.0, 1.0, 0.0)
+            assert params.min_tokens == 0
+            again = await room.service.regenerate(made["id"], 1, {"temperature": 0.7})
+            await room.end_of(again["id"])
+            assert engine.requests[-1].params.temperature == 0.7, "what is chosen for it alone acts"
+            await room.ask(session, "q2", again["id"])
+            assert engine.requests[-1].params.temperature == 1.9, "the chat goes on as it was"
+
+    play(story())
+
+
 def test_a_summary_that_is_stopped_fails_or_says_nothing_leaves_the_chat_as_it_was(tmp_path: Path) -> None:
     async def story() -> None:
         engine = replying(delay_s=0.004)
