@@ -1,6 +1,6 @@
 // Where the reader writes: drafts for each chat, files, Send or Queue and Stop, and what sending would cost.
 
-import { byId, h, icon } from "./dom.js";
+import { byId, h, icon, sentence } from "./dom.js";
 import { ContextBar } from "./context_bar.js";
 import { DraftOffer, Drafts } from "./drafts.js";
 import { fit } from "./field.js";
@@ -12,7 +12,7 @@ const PLACEHOLDER_RUNNING = "Write the next message";
 const TALLEST = 1 / 3; // of the window
 
 export class Composer {
-  /** `act` has: send(text, files, stored), queue(text, files), probe(text, files), each a promise; stop(), editLast(),
+  /** `act` has: send(text, files, stored), queue(text, files), probe(text, files), each a promise; stop(), stopOthers(), editLast(),
    * begin() -> promise of a chat's id, saveDraft(session, text, version), call(op, fields), commands -> list,
    * run(command, rest) -> whether it is done with, and limits() -> {context, ready}. */
   constructor(act) {
@@ -32,16 +32,18 @@ export class Composer {
       title: "Sent when this reply has ended", onclick: () => this.submit() }, icon("clock"), "Queue");
     this.stop = h("button.primary.stop", { type: "button", "data-testid": "stop", onclick: () => act.stop() },
       h("i.square"), "Stop");
+    this.stopOthers = h("button.quiet.others", { type: "button", "data-testid": "stop-others", hidden: true,
+      onclick: () => act.stopOthers() }, h("i.square"), h("span"));
     this.context = new ContextBar({ ask: (text, files) => act.probe(text, files), state: () => this.#state(),
       told: (found) => this.files.told(found?.files), offer: (found) => act.offer(found) });
     this.files = new FileChips({
       call: act.call, session: () => this.session, begin: () => act.begin(), changed: () => this.#filesChanged(),
-      insert: (text) => this.insert(text),
+      insert: (text, session) => this.insert(text, session),
     });
     this.slash = new SlashMenu(this.field, { commands: () => act.commands, fill: (text) => { this.text = text; this.focus(); },
       run: (command, rest) => this.#run(command, rest) });
     this.problem = h("div.problem", { role: "alert", hidden: true });
-    this.place = h("span.place", {}, this.queue, this.send);
+    this.place = h("span.place", {}, this.stopOthers, this.queue, this.send);
     byId("pc-foot").append(h("form.box", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
       this.slash.element, this.slash.said, this.problem, this.other.element, this.files.element, this.field, this.context.bar,
       h("div.row", {}, this.files.button, this.context.words, this.place)));
@@ -101,8 +103,11 @@ export class Composer {
     this.focus();
   }
 
-  /** Put a text in place of what is selected, as if it had been typed. */
-  insert(text) {
+  /** Put a text in place of what is selected, as if it had been typed; behind the draft of a chat that is not shown. */
+  insert(text, session) {
+    if (!this.#shows(session)) {
+      return this.drafts.typed(session, [this.drafts.text(session), text].filter((part) => part.trim()).join("\n\n"));
+    }
     const { field } = this;
     field.focus({ preventScroll: true });
     if (!document.execCommand("insertText", false, text)) { // a browser without it: no undo, but the text
@@ -116,10 +121,16 @@ export class Composer {
     this.running = running;
     this.field.placeholder = running ? PLACEHOLDER_RUNNING : PLACEHOLDER;
     const held = this.place.contains(document.activeElement);
-    this.place.replaceChildren(this.queue, running ? this.stop : this.send);
+    this.place.replaceChildren(this.stopOthers, this.queue, running ? this.stop : this.send);
     if (held) this.focus();
     this.#enable();
     this.askProbe();
+  }
+
+  /** So many replies are written that are not shown: where the shown one has ended, they have a Stop too. */
+  setOthers(number) {
+    this.stopOthers.hidden = !number || this.running;
+    this.stopOthers.lastChild.textContent = number > 1 ? `Stop ${number} others` : "Stop the other";
   }
 
   askProbe() {
@@ -140,7 +151,7 @@ export class Composer {
   complain(words, action = null) {
     if (!words) this.undelivered = false;
     this.problem.hidden = !words;
-    this.problem.replaceChildren(...(words ? [h("span", {}, words)] : []));
+    this.problem.replaceChildren(...(words ? [h("span", {}, ...sentence(words))] : []));
     if (words && action) {
       this.problem.append(h("button.link", { type: "button", onclick: () => { this.complain(null); action.run(); } }, action.label));
     }
@@ -161,11 +172,12 @@ export class Composer {
   async #deliver(typed, text) {
     this.#setBusy(true);
     const session = this.session;
+    const { refused } = this.files; // one that is still being read may turn out to be another, and is to be seen
     try {
       const files = await this.files.settled();
       const stored = () => this.delivered(session, typed); // a chat that begins with it is shown only then
       await this.drafts.send(session, () => (this.running ? this.act.queue(text, files) : this.act.send(text, files, stored)));
-      this.files.sent(files);
+      this.files.sent(files, refused);
       this.delivered(session, typed);
     } catch (error) {
       this.undelivered = Boolean(error.lost);

@@ -10,7 +10,7 @@ const LONG_LINES = 40;
 const PASTED = "Pasted text.txt";
 
 export class FileChips {
-  /** `act` has: call(op, fields), session() -> id or null, begin() -> promise of an id, changed(), insert(text). */
+  /** `act` has: call(op, fields), session() -> id or null, begin() -> promise of an id, changed(), insert(text, session). */
   constructor(act) {
     this.act = act;
     this.items = []; // {id, name, size, tokens, problem, how, work, pasted}; without an id while it is on its way
@@ -26,6 +26,11 @@ export class FileChips {
   /** Ids of what can be sent. */
   get ready() {
     return this.items.filter((one) => one.id && !one.problem).map((one) => one.id);
+  }
+
+  /** Ids of those that cannot be sent, and say so. */
+  get refused() {
+    return this.items.filter((one) => one.id && one.problem).map((one) => one.id);
   }
 
   listen(field) {
@@ -86,11 +91,12 @@ export class FileChips {
 
   async add(files, pasted = null) {
     if (!files.length) return;
-    const items = files.map((file) => ({ name: file.name || "file", size: file.size, pasted }));
+    const items = files.map((file) => ({ name: file.name || "file", size: file.size, pasted, session: this.act.session() }));
     this.items.push(...items);
     this.#draw();
     try {
-      const session = this.act.session() ?? (await this.act.begin());
+      const session = items[0].session ?? (await this.act.begin());
+      for (const item of items) item.session = session;
       for (const item of items) if (!this.items.includes(item)) this.items.push(item); // the chat has begun meanwhile
       items.forEach((item, at) => { item.work = this.#send(item, files[at], session); });
       this.#draw();
@@ -109,6 +115,7 @@ export class FileChips {
       if (!answer.ok) throw new Error(said.error?.message ?? said.detail ?? `“${item.name}” could not be read.`);
       this.items = this.items.filter((one) => one === item || one.id !== said.id);
       Object.assign(item, said);
+      if (item.removed) await this.act.call("remove_file", { file: item.id });
     } catch (error) {
       this.#failed(item, error);
     }
@@ -117,11 +124,12 @@ export class FileChips {
     this.act.changed();
   }
 
-  /** Nothing that was pasted is lost: it goes into the message then. */
+  /** Nothing that was pasted is lost: it goes into the message then, that of the chat where it was pasted. */
   #failed(item, error) {
     this.items = this.items.filter((one) => one !== item);
     this.#draw();
-    if (item.pasted !== null) this.act.insert(item.pasted);
+    if (item.removed) return;
+    if (item.pasted !== null) this.act.insert(item.pasted, item.session);
     complain(error);
   }
 
@@ -140,15 +148,17 @@ export class FileChips {
     return this.ready;
   }
 
-  /** A message has taken these along. */
-  sent(ids) {
+  /** A message has taken these along; it went without those that had been `refused` before, which do not come back. */
+  sent(ids, refused) {
     if (!this.items.length) return;
-    this.items = this.items.filter((one) => !ids.includes(one.id));
+    this.items = this.items.filter((one) => !ids.includes(one.id) && !refused.includes(one.id));
     this.#draw();
+    for (const file of refused) this.act.call("remove_file", { file }).catch(complain);
   }
 
   async #remove(item) {
     this.items = this.items.filter((one) => one !== item);
+    item.removed = true; // what is on its way is removed once it is there
     this.#draw();
     this.act.changed();
     if (!item.id) return;
@@ -170,7 +180,7 @@ export class FileChips {
 
   #chip(item) {
     const state = item.problem ? "refused" : item.id ? "ready" : "reading";
-    const put = () => { this.#remove(item); this.act.insert(item.pasted); };
+    const put = () => { this.#remove(item); this.act.insert(item.pasted, this.act.session()); };
     return h("li.chip", { "data-testid": "file-chip", "data-state": state },
       icon(item.problem ? "warn" : "file"),
       h("span.chip-words", {}, h("b", { title: item.name }, item.name), h("small", {}, this.#words(item))),
