@@ -43,7 +43,7 @@ export class Chat {
     this.held = null;
     this.jump = h("button.jump", { type: "button", "aria-label": "Jump to the end", hidden: true,
       onclick: () => this.toEnd() }, icon("down"));
-    this.log.after(this.jump);
+    this.log.after(h("div.jump-place", {}, this.jump)); // above the composer, however tall that is
     this.log.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.column.addEventListener("click", (event) => this.#copyCode(event));
     const resized = new ResizeObserver(() => this.#resized());
