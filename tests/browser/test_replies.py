@@ -60,9 +60,12 @@ def test_several_replies_run_at_once_each_with_its_state_and_its_stop(
     page.test_id("stop").click()  # the shown one; the others go on
     expect(parallel(page).nth(2)).to_have_attribute("data-status", "stopped")
     expect(parallel(page).nth(3)).to_have_attribute("data-status", "streaming")
-    page.test_id("stop-all").click()
+    expect(page.test_id("stop-all")).to_be_visible()
+    expect(page.test_id("stop-others")).to_have_text("Stop 2 others")
+    page.test_id("stop-others").click()
     page.wait_done()
     expect(parallel(page)).to_have_count(0)
+    expect(page.test_id("stop-others")).to_be_hidden()
     assert not server.service.core.jobs
     page.test_id("sibling-next").click()
     expect(reply(page)).to_have_attribute("data-status", "stopped")

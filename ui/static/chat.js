@@ -207,6 +207,11 @@ export class Chat {
     return end?.growing ? end : null;
   }
 
+  /** Ids of replies of this chat that are written and not shown. */
+  get others() {
+    return this.parallel.others(this.running?.id);
+  }
+
   /** The line above the first message: the chat's `own` system prompt, or what holds without one. */
   showSystem(own, { default_system_prompt: usual, model }) {
     const words = own ?? usual;

@@ -97,7 +97,7 @@ class Page {
     socket.on("message", ({ session, message }) => {
       if (session === this.current) { this.chat.put(message); this.changed(); }
     });
-    socket.on("aside", ({ session, aside }) => { if (session === this.current) this.chat.takeAside(aside); });
+    socket.on("aside", ({ session, aside }) => { if (session === this.current) { this.chat.takeAside(aside); this.changed(); } });
     socket.on("rates", ({ rates }) => this.takeRates(rates));
     socket.on("patch", (frame) => this.patch(frame));
     socket.on("gone", ({ session }) => { if (session === this.current) this.gone(); });
@@ -362,6 +362,9 @@ class Page {
     this.tree.changed();
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);
     this.showSystem();
+    this.composer.setOthers(this.chat.others.length);
+    this.owners.note(this.session);
+    this.panel.redraw();
   }
 }
 

@@ -46,6 +46,11 @@ export class Parallel {
     return Boolean(state);
   }
 
+  /** Ids of all that are being written in the chat, but for `shown`. */
+  others(shown) {
+    return [...this.batches.values()].flatMap((batch) => this.#running(batch)).filter((id) => id !== shown);
+  }
+
   #running(batch) {
     return [...batch].filter((id) => this.states.get(id)?.status === "streaming");
   }
