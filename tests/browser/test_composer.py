@@ -192,9 +192,10 @@ def test_the_bar_tells_the_context_and_keeps_the_composer_in_place(same_page: Pa
     expect(page.page.locator(".probe .cost")).to_contain_text("If you send this now")
     expect(page.test_id("typed-tokens")).to_have_text("16 tokens typed")
     bar = page.test_id("context-bar")
-    assert "cached" in (bar.get_attribute("aria-label") or "") and "for the reply" in (
-        bar.get_attribute("aria-label") or ""
-    )
+    label = bar.get_attribute("aria-label") or ""
+    assert "cached" in label and "for the reply" in label
+    left = re.search(r"[\d,]+ tokens left", page.page.locator(".probe .cost").inner_text())
+    assert left and f" {left.group().replace(' tokens', '')}, up to " in label, "one number of tokens that are left"
     assert bar.locator(".cached").evaluate("(part) => part.offsetWidth") > 0
     assert page.page.locator("#pc .box").bounding_box()["height"] == height  # type: ignore[index]
     field.fill("x\n" * 60)

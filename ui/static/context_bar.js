@@ -115,7 +115,7 @@ export class ContextBar {
     const near = found.prompt_tokens + (found.reply_limit ?? 0) > length * NEAR_END || found.left_out_messages;
     this.bar.dataset.near = String(Boolean(near));
     const words = `Context of ${count(length)} tokens: ${count(found.cached_tokens)} cached, ${count(found.to_compute)} to compute, ` +
-      `up to ${count(reply)} for the reply, ${count(Math.max(0, length - found.prompt_tokens - reply))} left`;
+      `${count(Math.max(0, length - found.prompt_tokens))} left, up to ${count(reply)} of them for the reply`;
     this.track.setAttribute("aria-label", words);
     this.bar.title = words;
   }
