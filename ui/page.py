@@ -110,7 +110,8 @@ def mount_page(app: FastAPI) -> FastAPI:
 def _head() -> str:
     styles = "".join(f'<link rel="stylesheet" href="/ui/static/{name}">' for name in STYLES)
     scripts = sorted(path.name for path in STATIC.glob("*.js") if path.name != "early.js")
-    early = '<script src="/ui/static/early.js"></script>'
+    early = '<meta name="color-scheme" content="light dark"><script src="/ui/static/early.js"></script>'
+    early += f"<style>{(STATIC / 'first.css').read_text('utf-8')}</style>"
     preload = "".join(f'<link rel="modulepreload" href="/ui/static/{name}">' for name in scripts)
     return f"{early}{fields_for_page()}<style>{_font_faces()}</style>{styles}{preload}"
 

@@ -39,6 +39,12 @@ def test_nothing_sticks_out_at_any_width(width: int, chromium: Browser, server: 
         context.close()
 
 
+FIRST_SEEN = """() => {
+    const cover = getComputedStyle(document.body, '::before');
+    return [cover.content, cover.backgroundColor, getComputedStyle(document.documentElement).colorScheme];
+}"""
+
+
 def test_on_a_phone_chats_and_panel_are_drawers(chromium: Browser, server: PageServer) -> None:
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     try:
@@ -60,7 +66,13 @@ def test_on_a_phone_chats_and_panel_are_drawers(chromium: Browser, server: PageS
 def test_dark_follows_the_system_until_it_is_chosen(chromium: Browser, server: PageServer) -> None:
     context = chromium.new_context(color_scheme="dark")
     try:
-        chat = PageDriver(context.new_page(), server.url).goto()
+        chat = PageDriver(context.new_page(), server.url)
+        chat.page.route("**/ui/static/main.js", lambda _: None)  # never answered
+        chat.page.goto(server.url, wait_until="domcontentloaded")
+        assert chat.page.evaluate(FIRST_SEEN) == ['"Opening pagedchat…"', "rgb(23, 22, 20)", "dark"]
+        chat.page.unroute("**/ui/static/main.js")
+        chat.goto()
+        assert chat.page.evaluate(FIRST_SEEN)[0] == "none"
         root = chat.page.locator("html")
         expect(root).to_have_attribute("data-theme", "dark")
         chat.page.get_by_role("button", name="Light theme").click()

@@ -378,6 +378,7 @@ export function start(fillSettings) {
   page.socket.connect();
 }
 
+  document.documentElement.dataset.started = ""; // as in first.css
 /** The widgets' carrier calls itself the main part of the page; that is the chat. */
 function soleLandmark() {
   for (const carrier of document.querySelectorAll("gradio-app main:not(#pc *)")) carrier.role = "presentation";
