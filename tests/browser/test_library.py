@@ -244,6 +244,7 @@ def test_a_chat_leaves_as_a_file_and_comes_back_through_the_page(same_page: Page
         assert chat.page.request.get(chat.url + href).ok
     with chat.page.expect_download() as download:
         chat.test_id("export-pagedchat").click()
+    expect(chat.page.locator(".toast")).to_contain_text("your browser keeps the file")
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
     assert json.loads(file.read_text("utf-8"))

@@ -2,7 +2,7 @@
 
 import { ACTIONS } from "./action_names.js";
 import { askLine } from "./dialog.js";
-import { exportAddress, FORMATS } from "./export_files.js";
+import { exportAddress, FORMATS, sayExported } from "./export_files.js";
 import { importFiles } from "./import.js";
 import { manyChats } from "./many_chats.js";
 import { actOf, showPresets } from "./presets.js";
@@ -71,7 +71,8 @@ export class Library {
   /** Files to fetch; null means all chats. */
   exportChoices(...sessions) {
     const ids = sessions[0] ? sessions.map((one) => one.id) : [];
-    return FORMATS.map(([format, label]) => ({ label, icon: "export", testid: `export-${format}`, href: exportAddress(format, ids) }));
+    return FORMATS.map(([format, label]) => ({ label, icon: "export", testid: `export-${format}`, href: exportAddress(format, ids),
+      run: () => sayExported(label) }));
   }
 
   folderMenu(folder) {

@@ -3,7 +3,7 @@
 
 import { confirmed } from "./dialog.js";
 import { h } from "./dom.js";
-import { exportAddress, FORMATS } from "./export_files.js";
+import { exportAddress, FORMATS, sayExported } from "./export_files.js";
 import { bytes, plural } from "./format.js";
 import { button, copyable, facts, heading, momentOf, page } from "./settings_parts.js";
 
@@ -133,7 +133,7 @@ class Storage {
   #exports() {
     const whole = ([format]) => format === "pagedchat"; // first: it alone has everything
     const links = [...FORMATS.filter(whole), ...FORMATS.filter((one) => !whole(one))].map(([format, label]) =>
-      h("a.quiet", { href: exportAddress(format), download: "" }, label));
+      h("a.quiet", { href: exportAddress(format), download: "", onclick: () => sayExported(label) }, label));
     return [heading("Take all chats with you"), h("p", {}, `Every chat that is not in the trash, as one file. The first kind has all branches and can be imported again.`),
       h("div.set-row", {}, ...links)];
   }
