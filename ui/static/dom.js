@@ -1,5 +1,7 @@
 // Small helpers over the DOM. Text always goes in as text nodes; `html` is only for what the server has sanitized.
 
+import { stated } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 const PATHS = {
@@ -98,7 +100,7 @@ export function byId(id) {
 
 /** The pieces of a server's sentence, what stands in `backticks` as code; for `h` and `append`. */
 export function sentence(text) {
-  return (text ?? "").split(/`([^`]+)`/).map((piece, index) => (index % 2 ? h("code", {}, piece) : piece)).filter(Boolean);
+  return stated(text ?? "").split(/`([^`]+)`/).map((piece, index) => (index % 2 ? h("code", {}, piece) : piece)).filter(Boolean);
 }
 
 /** Make `elements` the children of `parent`, in this order; those that are in place are not touched. What is not among

@@ -37,6 +37,11 @@ export function bytes(size) {
   return `${count(Number(value.toFixed(digits)))} ${UNITS[unit]}`;
 }
 
+/** A sentence that ends with a quoted one needs no full stop of its own. */
+export function stated(text) {
+  return text.replace(/([.!?…]”)\./g, "$1");
+}
+
 /** What is said of a message that is not done. */
 export const STATES = { streaming: "being written", stopped: "stopped", interrupted: "interrupted", error: "failed" };
 

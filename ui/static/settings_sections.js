@@ -2,7 +2,7 @@
 
 import { saveAsPreset } from "./chat_menu.js";
 import { byId, h } from "./dom.js";
-import { plural } from "./format.js";
+import { plural, stated } from "./format.js";
 import { contextSection, modelSection } from "./settings_engine.js";
 import { button, page } from "./settings_parts.js";
 import { aboutSection, privacySection } from "./settings_privacy.js";
@@ -35,11 +35,11 @@ function chatSection(settings) {
   };
   const fill = async () => {
     const { preset_id: id, title, temporary } = settings.chat;
-    from.textContent = `For “${title}”${temporary ? ", which is not kept" : ""}. Each chat has its own; changes act from the next reply on.`;
+    from.textContent = stated(`For “${title}”${temporary ? ", which is not kept" : ""}. Each chat has its own; changes act from the next reply on.`);
     if (!id) return;
     const presets = await settings.act.page.socket.call("presets").catch(() => []);
     const preset = presets.find((one) => one.id === id);
-    if (settings.chat.preset_id === id) from.append(preset ? ` It began with the preset “${preset.name}”.` : " It began with a preset that is deleted now.");
+    if (settings.chat.preset_id === id) from.append(preset ? stated(` It began with the preset “${preset.name}”.`) : " It began with a preset that is deleted now.");
   };
   return { id: "chat", title: "This chat", icon: "edit", element, fill, mark };
 }
