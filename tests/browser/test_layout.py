@@ -221,6 +221,9 @@ def test_the_arrow_to_the_end_goes_when_there_is_nothing_left_to_scroll(chat: Pa
     chat.page.locator("#pc-log").hover()
     chat.page.mouse.wheel(0, -5_000)
     expect(jump).to_be_visible()
+    chat.page.evaluate("window.pagedchat.page.composer.complain('It cannot be sent. '.repeat(60))")
+    above, composer = jump.bounding_box(), chat.page.locator("#pc-foot").bounding_box()
+    assert above and composer and above["y"] + above["height"] <= composer["y"]
     server.client.replies = ("Short.",)
     chat.action(chat.messages("user").first, "edit")
     chat.test_id("edit-field").fill("Something short")
@@ -233,9 +236,6 @@ def test_on_a_phone_the_help_of_every_setting_has_room(chromium: Browser, server
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     try:
         chat = PageDriver(context.new_page(), server.url).goto()
-    chat.page.evaluate("window.pagedchat.page.composer.complain('It cannot be sent. '.repeat(60))")
-    above, composer = jump.bounding_box(), chat.page.locator("#pc-foot").bounding_box()
-    assert above and composer and above["y"] + above["height"] <= composer["y"]
         chat.page.get_by_role("button", name="Settings", exact=True).click()
         chat.page.locator("#pc-settings [data-section=chat]").click()
         chat.page.get_by_role("button", name="More sampling").click()
