@@ -359,12 +359,10 @@ class Page {
     Object.assign(this.title, { textContent: title, title });
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
+    this.composer.setOthers(this.chat.others.length);
     this.tree.changed();
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);
     this.showSystem();
-    this.composer.setOthers(this.chat.others.length);
-    this.owners.note(this.session);
-    this.panel.redraw();
   }
 }
 
@@ -375,10 +373,10 @@ export function start(fillSettings) {
   window.pagedchat = {};
   const page = new Page(fillSettings);
   window.pagedchat.page = page;
+  document.documentElement.dataset.started = ""; // as in first.css
   page.socket.connect();
 }
 
-  document.documentElement.dataset.started = ""; // as in first.css
 /** The widgets' carrier calls itself the main part of the page; that is the chat. */
 function soleLandmark() {
   for (const carrier of document.querySelectorAll("gradio-app main:not(#pc *)")) carrier.role = "presentation";
