@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -177,3 +178,41 @@ def test_events_are_told_in_words(chat: PageDriver, server: PageServer) -> None:
     chat.ask("More")
     settle(chat, server)
     assert chat.page.locator(".events").inner_text() == before
+    home, title = chat.session_id, chat.page.evaluate("window.pagedchat.page.session.title")
+    first = chat.page.locator(".events li").first
+    expect(first).to_contain_text("this chat")
+    chat.new_chat()
+    expect(first).to_contain_text(title)  # paused: names are those of now all the same
+    chat.page.get_by_role("button", name="Go on").click()
+    chat.ask("Another chat")
+    settle(chat, server)
+    expect(first).to_contain_text("this chat")
+    server.do(server.service.delete(home))
+    model = "window.pagedchat.page.owners"
+    chat.page.wait_for_function(f"(id) => {model}.nameOf(id).endsWith('(deleted)')", arg=home)
+
+
+def test_what_a_block_is_and_whose_it_was_is_told(chat: PageDriver, server: PageServer) -> None:
+    chat.ask("A question that fills some blocks of the pool")
+    settle(chat, server)
+    expect(chat.page.locator(".legend .mine")).to_have_text(re.compile(r"cached, this branch \d+"))
+    block = chat.page.evaluate("Math.min(...window.pagedchat.page.panel.grid.branch)")
+    point_at(chat, block)
+    said, held = chat.page.locator(".grid .tip"), f"Block {block} · cached · 0 references"
+    expect(said).to_have_text(f"{held} · of this chat · 16 of 16 tokens")
+    chat.new_chat()
+    expect(chat.page.locator(".legend .mine")).to_be_hidden()
+    point_at(chat, block)
+    expect(said).to_have_text(re.compile(f"{held} · of A question"))
+    expect(chat.page.locator(".lamp")).to_have_attribute("title", re.compile("free, cached and active"))
+
+
+def point_at(chat: PageDriver, block: int) -> None:
+    """Move the pointer to a block of the grid."""
+    left, top = chat.page.evaluate(
+        """(block) => { const { canvas, columns, size } = window.pagedchat.page.panel.grid;
+        const { left, top } = canvas.getBoundingClientRect();
+        return [left + (block % columns) * size + 3, top + Math.floor(block / columns) * size + 3]; }""",
+        block,
+    )
+    chat.page.mouse.move(left, top)

@@ -11,12 +11,14 @@ export class EventStrip {
     this.paused = false;
     this.pause = h("button.link", { type: "button", "aria-pressed": "false", onclick: () => this.#toggle() }, "Pause");
     this.list = h("ol.events");
+    this.lines = new Map(); // each shown line with its event: names are those of now
     this.element = h("div.part", {}, h("h3", {}, "Events", this.pause), this.list);
     this.#clear((this.log = []));
   }
 
   show(log) {
     this.log = log;
+    for (const [line, event] of this.lines) rename(line.lastChild, this.#words(event));
     if (this.paused) return;
     if (log !== this.drawn) this.#clear(log);
     const shown = log.slice(-SHOWN).reverse();
@@ -24,15 +26,22 @@ export class EventStrip {
     if (newest === this.newest) return;
     const fresh = shown.filter((event) => this.newest === null || event.seq > this.newest);
     this.newest = newest;
-    if (fresh.length === SHOWN || !this.list.querySelector(".seq")) this.list.replaceChildren();
+    if (fresh.length === SHOWN || !this.list.querySelector(".seq")) {
+      this.list.replaceChildren();
+      this.lines.clear();
+    }
     this.list.prepend(...fresh.map((event) => this.#line(event)));
-    while (this.list.childElementCount > SHOWN) this.list.lastChild.remove();
+    while (this.list.childElementCount > SHOWN) {
+      this.lines.delete(this.list.lastChild);
+      this.list.lastChild.remove();
+    }
   }
 
   /** Begin again with another log. */
   #clear(log) {
     this.drawn = log;
     this.newest = null;
+    this.lines.clear();
     this.list.replaceChildren(h("li.none", {}, "Nothing has happened since the page was opened."));
   }
 
@@ -44,7 +53,9 @@ export class EventStrip {
   }
 
   #line(event) {
-    return h(`li.${event.type}`, {}, h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, this.#words(event)));
+    const line = h(`li.${event.type}`, {}, h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, this.#words(event)));
+    this.lines.set(line, event);
+    return line;
   }
 
   #words({ type, blocks, num_tokens: tokens, owner }) {
@@ -54,4 +65,8 @@ export class EventStrip {
     const fill = type === "stored" && blocks.length === 1 && tokens ? ` · ${plural(tokens, "token")}` : "";
     return `${what}${fill}${who}`;
   }
+}
+
+function rename(place, words) {
+  if (place.textContent !== words) place.textContent = words;
 }

@@ -1,7 +1,7 @@
 // The pool drawn on a canvas: one cell a physical block. State is told by shape, owner by colour, count by number.
 
 import { h } from "./dom.js";
-import { count } from "./format.js";
+import { count, plural } from "./format.js";
 import { ACTIVE, CACHED, FREE, SHARED, STATE_NAMES } from "./kvmodel.js";
 
 const SIZES = [19, 15, 13, 11, 9, 8, 7, 6, 5, 4];
@@ -19,6 +19,7 @@ export class Grid {
     this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.note, this.tip);
     this.marked = new Set();
     this.branch = new Set();
+    this.held = new Map();
     this.flashes = new Map();
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
@@ -33,10 +34,16 @@ export class Grid {
   }
 
   /** Blocks of the shown branch: cached ones are drawn pale in its colour instead of grey. */
-  setBranch(blocks, owner) {
+  setBranch(blocks, owner, held = new Map()) {
     this.branch = new Set(blocks);
+    this.held = held; // tokens in each
     this.branchOwner = owner;
     this.branchKey = `${owner} ${blocks.join(" ")}`;
+  }
+
+  /** How many are drawn so. */
+  get numPale() {
+    return [...this.branch].filter((block) => this.model.state[block] === CACHED).length;
   }
 
   flash(blocks) {
@@ -203,12 +210,25 @@ export class Grid {
     const inside = offsetX < this.columns * this.size && block >= 0 && block < this.shown;
     this.tip.hidden = !inside;
     if (!inside) return;
-    const state = this.model.state[block];
-    const owners = state >= ACTIVE ? this.model.ownersOf(block).map((owner) => this.titleOf(owner)) : [];
-    const refs = this.model.refs[block];
-    this.tip.textContent = [`Block ${block} · ${STATE_NAMES[state]}`, refs > 1 ? `${refs} references` : "",
-      owners.join(", ")].filter(Boolean).join(" · ");
+    this.tip.textContent = this.#words(block);
     const room = this.element.clientWidth - this.tip.offsetWidth;
     this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${offsetY + 16}px)`;
+  }
+  /** All that is known of a block: state, references, whose it is or was, tokens. */
+  #words(block) {
+    const { model } = this;
+    const state = model.state[block];
+    const parts = [`Block ${block}`, STATE_NAMES[state]];
+    if (state !== FREE) {
+      parts.push(plural(model.refs[block], "reference"), this.#holders(block, state));
+      if (this.held.has(block)) parts.push(`${this.held.get(block)} of ${plural(model.blockSize, "token")}`);
+    }
+    return parts.filter(Boolean).join(" · ");
+  }
+
+  #holders(block, state) {
+    if (state >= ACTIVE) return this.model.ownersOf(block).map((owner) => this.titleOf(owner)).join(", ");
+    const last = this.branch.has(block) ? this.branchOwner : this.model.lastOwner.get(block);
+    return last === undefined || last === null ? "" : `of ${this.titleOf(last)}`;
   }
 }

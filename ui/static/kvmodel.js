@@ -28,6 +28,7 @@ export class KvModel {
     this.state = new Uint8Array(0);
     this.refs = new Uint32Array(0);
     this.owners = new Map();
+    this.lastOwner = new Map(); // of blocks that somebody held while the page looked on
     this.counts = [0, 0, 0, 0];
     this.used = 0;
     this.pinned = 0;
@@ -43,7 +44,7 @@ export class KvModel {
     const total = snapshot.num_blocks;
     Object.assign(this, {
       seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved, pinned: snapshot.pinned,
-      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), counts: [0, 0, 0, 0], used: 0,
+      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), lastOwner: new Map(), counts: [0, 0, 0, 0], used: 0,
       epoch: (this.epoch ?? 0) + 1, changed: new Set(),
     });
     for (let block = 0; block < total; block++) {
@@ -54,6 +55,7 @@ export class KvModel {
     for (const [block, refs, owners] of snapshot.held) {
       this.refs[block] = refs;
       this.owners.set(block, new Map(owners.map((owner) => [owner, 1])));
+      if (owners.length) this.lastOwner.set(block, owners.at(-1));
     }
   }
 
@@ -108,6 +110,7 @@ export class KvModel {
     this.refs[block] = refs;
     this.used = Math.max(this.used, block + 1);
     if (state < ACTIVE) this.owners.delete(block);
+    if (state === FREE) this.lastOwner.delete(block);
   }
 
   #own({ type, blocks, owner }) {
@@ -123,8 +126,10 @@ export class KvModel {
   #count(block, owner, step) {
     const holders = this.owners.get(block) ?? new Map();
     const left = (holders.get(owner) ?? 0) + step;
-    if (left > 0) holders.set(owner, left);
-    else holders.delete(owner);
+    if (left > 0) {
+      holders.set(owner, left);
+      this.lastOwner.set(block, owner);
+    } else holders.delete(owner);
     if (holders.size && this.state[block] >= ACTIVE) this.owners.set(block, holders);
     else this.owners.delete(block);
   }

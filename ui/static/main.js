@@ -17,6 +17,7 @@ import { openMenu } from "./menu.js";
 import { MessageActions } from "./message_actions.js";
 import { MessageKeys } from "./message_keys.js";
 import { Notice } from "./notice.js";
+import { Owners } from "./owners.js";
 import { Panel } from "./panel.js";
 import { Settings } from "./settings.js";
 import { showShortcuts } from "./shortcuts.js";
@@ -58,10 +59,11 @@ class Page {
     this.chat = new Chat(this.turns.actions);
     this.composer = new Composer(writing(this));
     this.waiting = new Waiting(this);
+    this.owners = new Owners(this);
     this.panel = new Panel({
       call: (op, args) => this.socket.call(op, args), close: () => this.layout.togglePanel(),
       hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
-      titleOf: (owner) => owner === this.current ? "this chat" : this.sidebar.sessions.get(owner)?.title ?? "API",
+      titleOf: (owner) => this.owners.nameOf(owner),
       session: () => this.current,
     });
     this.settings = new Settings({
@@ -236,6 +238,7 @@ class Page {
   /** A chat is new or has changed; `full` comes with the one that is shown. */
   takeSession(session, full) {
     this.sidebar.put(session);
+    this.panel.redraw();
     if (session.id !== this.current) return;
     if (session.deleted_at) return this.gone();
     if (this.notice.kind === "deleted") return this.show(session.id, { push: false }).catch(complain);
@@ -360,6 +363,8 @@ class Page {
     document.title = this.session ? `${title} · pagedchat` : "pagedchat";
     this.composer.setRunning(Boolean(this.chat.running));
     this.composer.setOthers(this.chat.others.length);
+    this.owners.note(this.session);
+    this.panel.redraw();
     this.tree.changed();
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);
     this.showSystem();

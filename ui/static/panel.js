@@ -7,6 +7,9 @@ import { Grid } from "./grid.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { BlockTable } from "./table.js";
 
+const CONSERVED = "The engine has counted: free, cached and active blocks are all blocks of the pool, and each block has as many references as requests hold it";
+const LEGEND = ["active", "shared", "cached", "free"];
+
 export class Panel {
   /** `act` has: call(op, args), close(), hueOf(owner), titleOf(owner), session(). */
   constructor(act) {
@@ -21,11 +24,13 @@ export class Panel {
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks) },
       act.titleOf, act.hueOf);
     this.events = new EventStrip(act.titleOf);
-    this.lamp = h("span.lamp", { role: "status" }, "conserved");
+    this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
     this.gauges = Object.fromEntries(["hits", "load", "preemptions", "sharing"].map((name) => [name, h("b", {}, "–")]));
     this.size = h("small");
     this.bar = h("div.usage", { role: "img" }, h("i.active"), h("i.shared"), h("i.cached"));
-    this.legend = Object.fromEntries(["active", "shared", "cached", "free"].map((name) => [name, h("b", {}, "–")]));
+    this.legend = Object.fromEntries(LEGEND.map((name) => [name, h("b", {}, "–")]));
+    this.mine = h("b", {}, "–");
+    this.ofBranch = h("span.mine", { hidden: true, title: "Pale in the colour of the shown chat" }, h("i"), "cached, this branch ", this.mine);
     this.redraw = framed(() => this.#draw());
     this.#build();
     document.addEventListener("visibilitychange", () => this.#follow());
@@ -41,7 +46,7 @@ export class Panel {
         gauge("preemptions", "preempted", "Requests that lost their blocks for a while because the pool was full"),
         gauge("sharing", "saved by sharing", "References over blocks in use: how often each block would be stored without sharing")),
       h("div", {}, this.bar, h("div.legend", {}, ...Object.entries(this.legend).map(([name, value]) =>
-        h(`span.${name}`, {}, h("i"), `${name} `, value)), this.size)),
+        h(`span.${name}`, {}, h("i"), `${name} `, value)), this.ofBranch, this.size)),
       this.grid.element, this.table.element, this.events.element);
   }
 
@@ -132,7 +137,7 @@ export class Panel {
   takeTable({ rows, total, fresh, block_size: blockSize, session }) {
     if (session !== this.act.session()) return;
     this.table.take(rows, total, fresh, blockSize, session);
-    this.grid.setBranch(this.table.physical, session);
+    this.grid.setBranch(this.table.physical, session, this.table.held);
     this.redraw();
   }
 
@@ -171,6 +176,10 @@ export class Panel {
     const widths = { active: active - shared, shared, cached };
     for (const [name, value] of Object.entries(widths)) this.bar.querySelector(`.${name}`).style.width = share(value);
     for (const [name, value] of Object.entries({ active, shared, cached, free })) set(legend[name], count(value));
+    const mine = this.grid.numPale;
+    this.ofBranch.hidden = !mine;
+    this.ofBranch.style.setProperty("--c", `var(--pc-own-${this.act.hueOf(this.grid.branchOwner)})`);
+    set(this.mine, count(mine));
     this.bar.setAttribute("aria-label", `${active} active, ${cached} cached, ${free} free`);
   }
 }

@@ -54,8 +54,14 @@ export class BlockTable {
     while (this.body.childElementCount > total) this.body.lastElementChild.remove();
     this.holder.hidden = !total;
     this.none.hidden = Boolean(total);
+    this.summary.title = total ? `The tokens of this branch fill ${plural(total, "block")}; ${this.physical.length} of them are in the pool now` : "";
     this.summary.textContent = total ? `${total} logical → ${this.physical.length} physical` : "";
     this.ask();
+  }
+
+  /** Tokens that each physical block has of this branch. */
+  get held() {
+    return new Map(this.rows.filter(({ physical }) => physical !== null).map(({ physical, cached }) => [physical, cached]));
   }
 
   get physical() {
