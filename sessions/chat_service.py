@@ -273,9 +273,11 @@ class ChatService:
         """See ``Reproduction.reproduction``."""
         return await self._again.reproduction(message_id, run)
 
-    async def reproduce(self, message_id: str, run: int | None = None) -> View:
+    async def reproduce(
+        self, message_id: str, run: int | None = None, progress: Callable[[int], None] | None = None
+    ) -> View:
         """See ``Reproduction.reproduce``."""
-        return await self._again.reproduce(message_id, run)
+        return await self._again.reproduce(message_id, run, progress)
 
     async def prompt_path(self, message_id: str) -> PromptPath:
         """See ``ServiceCore.prompt_path``."""

@@ -6,6 +6,7 @@ and computes in float32, or deterministically; elsewhere a reply may depend on w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -39,8 +40,13 @@ class Reproduction:
         """The recipe as plain values."""
         return asdict(await self.recipe(message_id, run))
 
-    async def reproduce(self, message_id: str, run: int | None = None) -> View:
-        """Make a run again, at background priority.
+    async def reproduce(
+        self, message_id: str, run: int | None = None, progress: Callable[[int], None] | None = None
+    ) -> View:
+        """Make a run again, at background priority. Cancelling it ends the request.
+
+        Args:
+            progress: told how many tokens there are, after each step that brought some.
 
         Returns:
             "same": whether the same ids came; None where nothing could run. "first_difference": index of the first id
@@ -81,7 +87,7 @@ class Reproduction:
         if prompt is None:
             result["changed"].append("prompt")
             return result
-        difference = await self._first_difference(recipe, prompt)
+        difference = await self._first_difference(recipe, prompt, progress)
         return {**result, "same": difference is None, "first_difference": difference}
 
     async def prompt(self, recipe: Recipe) -> list[int] | None:
@@ -94,7 +100,9 @@ class Reproduction:
             return built.prompt_token_ids
         return None
 
-    async def _first_difference(self, recipe: Recipe, prompt: list[int]) -> int | None:
+    async def _first_difference(
+        self, recipe: Recipe, prompt: list[int], progress: Callable[[int], None] | None
+    ) -> int | None:
         request = _request(recipe, prompt, self._core.salt(recipe.session_id))
         ids: list[int] = []
         async with aclosing(self._core.engine.generate(request)) as items:
@@ -102,6 +110,8 @@ class Reproduction:
                 if not isinstance(item, RequestOutput):
                     continue
                 ids += item.token_ids
+                if progress is not None:
+                    progress(len(ids))
                 if item.finish_reason in ("abort", "error"):
                     raise EngineError(item.error or "The engine ended the repetition; try again in a moment.")
                 if item.finish_reason is not None:

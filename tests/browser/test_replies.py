@@ -109,6 +109,15 @@ def test_a_reply_with_other_settings_keeps_them_for_itself_and_comes_again(
         expect(facts).to_contain_text(words)
     facts.get_by_test_id("reproduce").click()
     expect(facts.get_by_test_id("reproduced")).to_have_text(re.compile("Reproduced: the same .* tokens"))
+    said, client.delay_s = facts.get_by_test_id("reproduced"), 0.3
+    facts.get_by_test_id("reproduce").click()
+    expect(said).to_have_text(re.compile(r"\d+ of [\d,]+ tokens …"))
+    facts.get_by_test_id("reproduce-cancel").click()
+    expect(said).to_have_text("Cancelled.")
+    expect(facts.get_by_test_id("reproduce-cancel")).to_be_hidden()
+    facts.get_by_test_id("reproduce").click()
+    expect(said).to_have_text(re.compile(r"\d+ of [\d,]+ tokens …"))
+    client.delay_s = 0.0
     page.page.keyboard.press("Escape")
     page.regenerate(reply(page), "4/4")
     expect(reply(page)).not_to_contain_text("At 1.5")

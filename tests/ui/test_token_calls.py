@@ -43,6 +43,25 @@ def test_a_page_looks_into_a_reply_branches_it_and_sums_the_chat_up(tmp_path: Pa
     asyncio.run(story())
 
 
+def test_a_page_hears_how_far_a_reproduction_is_and_ends_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ChatRoom(tmp_path / "sessions.db", FakeEngineClient(["Well. " * 20])) as room:
+            connection = Connection(Hub(room.service, room.engine), lambda data: asyncio.sleep(0))
+            reply = await room.ask(await room.new(), "Hello")
+            room.engine.delay_s = 0.004
+            running = asyncio.create_task(asked(connection, "reproduce", message=reply["id"]))
+            await room.until(lambda: sum(one.get("ev") == "reproducing" for one in connection._out) > 2)
+            told = [one["tokens"] for one in connection._out if one.get("ev") == "reproducing"]
+            assert told == sorted(told) and told[0] >= 1
+            await asked(connection, "stop_reproducing")
+            assert await running is None
+            assert (await room.engine.stats())["running"] == 0, "nothing is computed that nobody waits for"
+            room.engine.delay_s = 0.0
+            assert (await asked(connection, "reproduce", message=reply["id"]))["same"] is True
+
+    asyncio.run(story())
+
+
 def test_a_summary_that_a_killed_process_left_half_written_is_gone_at_the_next_start(tmp_path: Path) -> None:
     async def story() -> None:
         async with ChatRoom(tmp_path / "sessions.db", FakeEngineClient(["Well."])) as room:

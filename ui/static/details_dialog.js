@@ -13,20 +13,22 @@ const REASONS = {
 const ROLES = { user: "Your message", assistant: "Reply", system: "System message", tool: "Tool" };
 const SHORT = 12;
 
-/** `details()` fetches the record, `reproduce(run)` makes a run again; `begin` does so at once. */
-export function showDetails(role, { details, reproduce, begin = false }) {
+/** `details()` fetches the record; `reproduce(run, told)` makes a run again, tells how many tokens there are, and ends with
+ * null after `stop()`; `begin` does so at once. Who closes the dialog wants to know no more. */
+export function showDetails(role, { details, reproduce, stop, begin = false }) {
+  const act = { reproduce, stop, busy: false };
   return showDialog("Details", () => {
     const place = h("div.facts", { "aria-busy": "true" }, h("p.hint", {}, "…"));
     details().then((found) => {
-      place.replaceChildren(...content(role, found, reproduce));
+      place.replaceChildren(...content(role, found, act));
       place.ariaBusy = "false";
       if (begin) place.querySelector("[data-testid=reproduce]")?.click();
     }, (error) => place.replaceChildren(h("p.problem", { role: "alert" }, error.message)));
     return [place];
-  }, { testid: "details" });
+  }, { testid: "details" }).then(() => { if (act.busy) stop(); });
 }
 
-function content(role, { message, runs, tokens, loaded }, reproduce) {
+function content(role, { message, runs, tokens, loaded }, act) {
   const general = group("", [
     [ROLES[role] ?? role, STATES[message.status] ?? message.status],
     ["Written", new Date(message.created_at).toLocaleString()],
@@ -38,14 +40,14 @@ function content(role, { message, runs, tokens, loaded }, reproduce) {
   }
   const shown = [...runs].reverse();
   return [general, ...shown.map((run, at) => runPart(run, {
-    loaded, reproduce, open: at === 0, title: runs.length > 1 ? `Run ${run.run} of ${runs.length}` : "",
+    loaded, act, open: at === 0, title: runs.length > 1 ? `Run ${run.run} of ${runs.length}` : "",
     words: run.run > 1 ? "continued it" : "began it",
   }))];
 }
 
-function runPart(run, { loaded, reproduce, open, title, words }) {
+function runPart(run, { loaded, act, open, title, words }) {
   const body = [
-    group("Model", modelFacts(run, loaded)), again(run, reproduce), run.note ? h("p.facts-note", {}, run.note) : null,
+    group("Model", modelFacts(run, loaded)), again(run, act), run.note ? h("p.facts-note", {}, run.note) : null,
     group("Settings", paramFacts(run)), group("Tokens", tokenFacts(run)), group("Time", timeFacts(run)), group("Blocks", blockFacts(run)),
   ].filter(Boolean);
   if (!title) return h("div", {}, ...body);
@@ -113,20 +115,30 @@ function copier(name, text) {
   return button;
 }
 
-function again({ run }, reproduce) {
+function again({ run, completion_tokens: total }, act) {
   const said = h("p.facts-again", { role: "status", "data-testid": "reproduced" });
+  const cancel = h("button.quiet", { type: "button", hidden: true, "data-testid": "reproduce-cancel", onclick: () => act.stop() }, "Cancel");
   const button = h("button.quiet", { type: "button", "data-testid": "reproduce", onclick: async () => {
-    if (button.ariaDisabled === "true") return;
-    button.ariaDisabled = "true"; // and not disabled, which would lose the focus
+    if (act.busy) return;
+    show(true);
     said.textContent = "Writing it again, unseen …";
     try {
-      said.textContent = outcome(await reproduce(run));
+      const found = await act.reproduce(run, (tokens) => { said.textContent = `${count(tokens)} of ${plural(total ?? tokens, "token")} …`; });
+      said.textContent = found ? outcome(found) : "Cancelled.";
     } catch (error) {
       said.textContent = error.message;
     }
-    button.ariaDisabled = "false";
+    show(false);
   } }, ACTIONS.reproduce);
-  return h("div.facts-row", {}, button, said);
+  const show = (busy) => {
+    const held = cancel === document.activeElement;
+    act.busy = busy;
+    said.ariaBusy = String(busy); // the count is not read out at each step
+    cancel.hidden = !busy;
+    button.ariaDisabled = String(busy); // and not disabled, which would lose the focus
+    if (held) button.focus();
+  };
+  return h("div.facts-row", {}, button, cancel, said);
 }
 
 /** What became of a reply that was made again. */

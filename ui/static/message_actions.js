@@ -143,8 +143,20 @@ export class MessageActions {
   /** All that is known of a message; `begin`: also reproduce its last run. */
   details({ id, role }, begin = false) {
     return showDetails(role, {
-      details: () => this.#call("details", { message: id }), reproduce: (run) => this.#call("reproduce", { message: id, run }), begin,
+      details: () => this.#call("details", { message: id }), reproduce: (run, told) => this.#reproduce(id, run, told),
+      stop: () => this.#call("stop_reproducing").catch(() => {}), begin,
     });
+  }
+
+  /** `told(tokens)` hears how many there are; null if it was stopped. */
+  async #reproduce(message, run, told) {
+    const over = new AbortController();
+    this.page.socket.on("reproducing", (frame) => { if (frame.message === message) told(frame.tokens); }, over.signal);
+    try {
+      return await this.#call("reproduce", { message, run });
+    } finally {
+      over.abort();
+    }
   }
 
   /** Take a message away with all that follows it. */
