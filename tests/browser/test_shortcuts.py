@@ -97,6 +97,7 @@ def test_the_sheet_lists_all_keys_and_letters_can_be_turned_off(same_page: PageD
     expect(sheet.locator("kbd")).to_have_count(
         sum(len(keys) for _, keys in page.evaluate(KEYS)) + page.evaluate(OTHERS)
     )
+    expect(sheet.locator(".scope")).to_contain_text("Esc, then ↑, goes to a message")
     sheet.get_by_test_id("letters").uncheck()
     page.keyboard.press("Escape")
     expect(sheet).to_have_count(0)
