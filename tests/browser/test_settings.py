@@ -33,6 +33,12 @@ def test_what_a_chat_has_of_its_own_is_marked_and_each_goes_back_alone(
     expect(dialog.locator(".set-own")).to_have_count(0)
     expect(dialog.get_by_label("Presence penalty")).to_be_hidden()
     dialog.get_by_role("button", name="More sampling").click()
+    for side_by_side in (
+        "#pc-set-top_k [type=range], #pc-set-min_p [type=range]",
+        ":is(#pc-set-max_tokens, #pc-set-seed) input",
+    ):
+        tops = dialog.locator(side_by_side).evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")
+        assert len(tops) == 2 and abs(tops[0] - tops[1]) < 1, side_by_side
     dialog.get_by_label("Presence penalty").fill("0.5")
     dialog.get_by_label("Stop texts").fill("END\n\\n\\n")
     dialog.get_by_role("spinbutton", name="Temperature").fill("1.5")
@@ -61,6 +67,7 @@ def test_every_section_opens_by_mouse_and_keys_and_says_what_holds_here(
     chat.ask("Something to measure")
     dialog = open_section(chat, "Model and device")
     expect(dialog.get_by_test_id("engine-facts")).to_contain_text("800 blocks of 16, 12,800 tokens")
+    expect(dialog.locator("#set-model")).to_contain_text("pagedchat --model PATH")
     chat.page.keyboard.press("Shift+Tab")
     dialog.locator("[data-section=model]").focus()
     chat.page.keyboard.press("ArrowDown")

@@ -12,8 +12,8 @@ const POLICIES = [
 export function modelSection(settings) {
   const place = h("div.set-engine", { "data-testid": "engine-facts" });
   const element = page("model", null, place, heading("Another model"),
-    h("p", {}, "Choosing, fetching and unloading models will be here. Until then a model is named when pagedchat starts, as a name from the models folder or as a path:"),
-    copyable("pagedchat serve --model NAME", "the command"),
+    h("p", {}, "One model runs from start to end. For another, stop pagedchat and start it with a path, or with a name from the models folder:"),
+    copyable("pagedchat --model PATH", "the command"),
     h("p", {}, "Device, precision and memory are flags too: ", copyable("pagedchat serve --help", "the command that lists the flags")));
   return { id: "model", title: "Model and device", icon: "grid", element, fill: () => place.replaceChildren(...engineFacts(settings)) };
 }

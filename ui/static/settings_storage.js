@@ -115,7 +115,7 @@ class Storage {
     const rows = models.map(({ name, size, loaded }) => h("li", {}, h("span", {}, h("b", {}, name)), h("span.set-size", {}, bytes(size)),
       h("span.set-stays", {}, loaded ? "in use" : "")));
     return [heading("Models"), rows.length ? h("ul.set-list", {}, ...rows) : h("p", {}, "No model is here yet."),
-      h("p", {}, "Deleting and fetching models will be here; today ", h("code", {}, "pagedchat models rm NAME"), " deletes one that is not in use.")];
+      h("p", {}, h("code", {}, "pagedchat models rm NAME"), " on the terminal deletes one that is not in use.")];
   }
 
   #caches(caches) {
