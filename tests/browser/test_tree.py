@@ -155,6 +155,14 @@ def test_on_a_phone_the_tree_is_over_the_chat_and_goes_when_a_message_is_chosen(
     chat.page.set_viewport_size({"width": 1480, "height": 920})
 
 
+GAPS = """() => import('/ui/static/compare_cells.js').then(({ paragraphRow }) => {
+    const items = (words) => words.map((one) => `<li>${one}</li>`).join("\\n");
+    const list = (...words) => ({ text: words.join(" "), html: `<ul>\\n${items(words)}\\n</ul>` });
+    const lists = [list("One two", "Same words here"), list("One two", "three four", "five", "Same words here")];
+    return [...paragraphRow(lists, false, [true, true]).element.querySelectorAll("mark")].map((mark) => mark.textContent);
+})"""
+
+
 def test_three_versions_are_compared_and_one_of_them_is_shown(same_page: PageDriver, server: PageServer) -> None:
     chat = same_page
     same = "A paragraph that all of them have."
@@ -194,6 +202,7 @@ def test_three_versions_are_compared_and_one_of_them_is_shown(same_page: PageDri
     expect(dialog.get_by_text(same, exact=True)).to_have_count(3)
     chat.test_id("compare-plain").click()
     expect(dialog.locator("mark.theirs")).to_have_text(["blue", "away"])
+    assert chat.page.evaluate(GAPS) == ["three four", "five"], "between two items of a list nothing is marked"
     heads.nth(1).get_by_test_id("compare-select").click()
     expect(dialog).to_have_count(0)
     expect(chat.messages("assistant").get_by_test_id("sibling-label")).to_have_text("2/3")

@@ -112,7 +112,7 @@ function wrap(element, ranges, kind) {
   for (const node of nodes) {
     const end = start + node.data.length;
     while (first < ranges.length && ranges[first][1] <= start) first++;
-    for (const { at, from, to } of parts(ranges, first, start, end).reverse()) {
+    for (const { at, from, to } of parts(ranges, first, start, node.data).reverse()) {
       const formula = node.parentElement.closest("math");
       if (formula) formula.classList.add("diff");
       marks[at].push(formula ?? wrapped(node, from - start, to - start, kind));
@@ -122,12 +122,12 @@ function wrap(element, ranges, kind) {
   return marks.map((some) => [...new Set(some)]);
 }
 
-/** The parts of some ranges that lie between two places. */
-function parts(ranges, first, start, end) {
-  const found = [];
+/** The parts of some ranges that lie in a piece of text, which begins at `start`, and have words. */
+function parts(ranges, first, start, text) {
+  const [found, end] = [[], start + text.length];
   for (let at = first; at < ranges.length && ranges[at][0] < end; at++) {
     const [from, to] = [Math.max(start, ranges[at][0]), Math.min(end, ranges[at][1])];
-    if (from < to) found.push({ at, from, to });
+    if (text.slice(from - start, to - start).trim()) found.push({ at, from, to }); // a gap between two items has no words
   }
   return found;
 }
