@@ -15,7 +15,7 @@ export const COMMANDS = [
   { name: "system", takes: "text", about: "Set this chat's system prompt, or look at it", run: setSystem },
   { name: "regenerate", takes: "number", about: `${ACTIONS.regenerate} the last reply, or several at once`, run: regenerate },
   { name: "continue", about: `${ACTIONS.resume} the last reply`, run: goOn },
-  { name: "stop", about: "Stop the reply", run: (page) => (page.chat.running ? void page.turns.stop() : "No reply is being written here.") },
+  { name: "stop", about: "Stop the reply", run: (page) => (page.chat.running || page.chat.others.length ? void page.turns.stop() : "No reply is being written here.") },
   { name: "compact", about: `${ACTIONS.compact}: sum up this chat and go on from the summary`, run: (page) => void page.compact() },
   { name: "fork", about: "A new chat that begins with this one", run: fork },
   { name: "tree", about: "All branches of this chat", run: (page) => void page.showTree() },

@@ -186,9 +186,10 @@ export class Turns {
     this.pending = null;
   }
 
+  /** Stop the shown reply, or, where that has ended, those that are written beside it. */
   stop() {
-    const message = this.page.chat.running?.id;
-    if (message) this.#say("stop", { message });
+    const { running, others } = this.page.chat;
+    return this.stopAll(running ? [running.id] : others);
   }
 
   stopAll(ids) {

@@ -9,7 +9,7 @@ export function writing(page) {
     send: (text, files, stored) => page.turns.send(text, files, stored),
     queue: (text, files) => page.waiting.add(text, files),
     stop: () => page.turns.stop(),
-    stopOthers: () => { page.composer.focus(); return page.turns.stopAll(page.chat.others); },
+    stopOthers: () => { page.composer.focus(); return page.turns.stop(); },
     probe: (text, files) => page.turns.probe(text, files),
     editLast: () => page.turns.editLast(),
     saveDraft: (session, text, version) => page.socket.call("draft", { session, text, version }),
