@@ -64,15 +64,16 @@ export class ContextBar {
     const asking = Boolean(text.trim() || files.length);
     this.#drawBar(found, running);
     this.typed.textContent = found && text.trim() && found.typed_tokens ? `${plural(found.typed_tokens, "token")} typed` : "";
-    if (!found || !asking) return this.words.replaceChildren(h("span.hint", {}, this.#hint(running, text, found)));
+    if (!found || !asking) return this.words.replaceChildren(h("span.hint", {}, ...this.#hint(running, text, found)));
     const offer = this.act.offer(found);
     this.words.replaceChildren(h("span.cost", {}, ...this.#cost(found, Boolean(offer))), ...(offer ? [offer] : []));
   }
 
   #hint(running, text, found) {
-    if (running) return text.trim() ? "Enter queues it: it is sent when this reply has ended" : "What you send now waits for the end of this reply";
-    const used = found?.max_model_len ? ` · ${count(found.prompt_tokens)} of ${count(found.max_model_len)} tokens used` : "";
-    return `Enter sends · Shift Enter starts a new line${used}`;
+    if (running) return [text.trim() ? "Enter queues it: it is sent when this reply has ended" : "What you send now waits for the end of this reply"];
+    const parts = ["Enter sends", "Shift Enter starts a new line"];
+    if (found?.max_model_len) parts.push(`${count(found.prompt_tokens)} of ${count(found.max_model_len)} tokens used`);
+    return parts.flatMap((words, at) => [at ? " · " : "", h("span.whole", {}, words)]);
   }
 
   /** `offered` is what to do about messages that are left out, so that it says how many. */
