@@ -102,3 +102,6 @@ def test_a_notice_covers_neither_the_panel_nor_the_last_reply_and_goes_with_its_
     assert foot["y"] + foot["height"] <= box["y"]
     same_page.new_chat()
     expect(toast).to_have_count(0)
+    told = "import('/ui/static/toasts.js').then(({ toast }) => toast('Deleted “A boat.”. It was “a boat”.'))"
+    same_page.page.evaluate(told)
+    expect(same_page.page.locator(".toast")).to_contain_text("Deleted “A boat.” It was “a boat”.")
