@@ -20,13 +20,6 @@ DROP = """([name, text]) => {
   main.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
   return shown;
 }"""
-PASTE = """(text) => {
-  const data = new DataTransfer();
-  data.setData('text/plain', text);
-  const field = document.getElementById('pc-composer');
-  field.focus();
-  field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
-}"""
 
 LOOK = """(hidden) => {
   Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
@@ -130,7 +123,7 @@ def test_files_come_by_drop_paste_and_button_and_stay_until_they_are_sent(
     )
     expect(chips.nth(1)).to_have_attribute("data-state", "refused")
     long = "A line of text.\n" * 60
-    page.page.evaluate(PASTE, long)
+    page.paste(long)
     expect(chips.nth(2)).to_contain_text("Pasted text.txt")
     expect(field).to_have_value("")
     chips.nth(2).get_by_role("button", name="Put it into the message instead").click()

@@ -7,14 +7,6 @@ from playwright.sync_api import Route, expect
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 
-PASTE = """(text) => {
-  const data = new DataTransfer();
-  data.setData('text/plain', text);
-  const field = document.getElementById('pc-composer');
-  field.focus();
-  field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
-}"""
-
 
 def test_a_file_that_is_removed_while_it_is_read_does_not_come_back(same_page: PageDriver, server: PageServer) -> None:
     page, held = same_page, list[Route]()
@@ -44,7 +36,7 @@ def test_a_long_paste_that_cannot_be_kept_as_a_file_goes_into_the_chat_where_it_
     page.test_id("composer").fill("See this:")
     page.page.route("**/ui/files?*", lambda route: held.append(route))
     with page.page.expect_request("**/ui/files?*"):
-        page.page.evaluate(PASTE, long)
+        page.paste(long)
     page.new_chat()
     held[0].abort()
     expect(page.page.locator(".toast")).to_contain_text("could not be sent")

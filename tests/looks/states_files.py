@@ -24,13 +24,6 @@ BROKEN = (
     b"%PDF-1.7\nno more",
 )
 QUESTION = "Where is the treasure, under which oak?"
-PASTE = """(text) => {
-    const clipboardData = new DataTransfer();
-    clipboardData.setData('text/plain', text);
-    const field = document.getElementById('pc-composer');
-    field.focus();
-    field.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
-}"""
 
 
 @state("whole (", ".chips")
@@ -49,7 +42,7 @@ def files_in_the_composer(stage: Stage) -> Iterator[None]:
 @state("Put it into the message instead", ".chips")
 def pasted_text(stage: Stage) -> Iterator[None]:
     stage.new_chat()
-    stage.page.evaluate(PASTE, "2026-11-30 04:00:01 INFO block 611 stored, parent 610\n" * 60)
+    stage.paste("2026-11-30 04:00:01 INFO block 611 stored, parent 610\n" * 60)
     yield
     _detach(stage)
 

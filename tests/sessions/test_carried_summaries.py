@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +14,6 @@ from support.fake_client import FakeEngineClient
 CONTEXT = 900
 SUMMARY = "cats and dogs"
 OPENING = "What we said so far, summed up:\n\ncats and dogs\n\nWe go on from here.\n\n"
-
-
-def prompt_text(engine: Any) -> str:
-    """The text of the last prompt, without what was left out."""
-    return bytes(one for one in engine._build(engine.requests[-1]).prompt_token_ids if one < 256).decode()
 
 
 async def summed_up(room: ChatRoom, text: str = SUMMARY) -> tuple[str, str]:
@@ -43,8 +37,8 @@ def test_the_first_question_that_is_sent_begins_with_the_summary_and_the_prefix_
                 fed = await room.service.branch_tokens(session)
                 reply = await room.ask(session, f"question {number} {'x' * 60}", parent)
                 parent, made = reply["id"], reply["generation"]
-                assert prompt_text(engine).startswith("Be kind." + OPENING + "question")
-                assert prompt_text(engine).count(SUMMARY) == 1
+                assert engine.prompt_text().startswith("Be kind." + OPENING + "question")
+                assert engine.prompt_text().count(SUMMARY) == 1
                 same_cut = bool(cuts) and made["kept_from"] == cuts[-1]
                 if same_cut:
                     assert engine._build(engine.requests[-1]).prompt_token_ids[: len(fed)] == fed
@@ -68,8 +62,8 @@ def test_a_larger_context_brings_the_turns_back_with_one_summary(tmp_path: Path)
                 parent = (await room.ask(session, f"question {number} {'x' * 60}", parent))["id"]
             engine.status.info["max_model_len"] = 100_000
             reply = await room.ask(session, "all of it?", parent)
-            assert reply["generation"]["left_out"] == 0 and prompt_text(engine).count(SUMMARY) == 1
-            assert prompt_text(engine).count("question") == 8
+            assert reply["generation"]["left_out"] == 0 and engine.prompt_text().count(SUMMARY) == 1
+            assert engine.prompt_text().count("question") == 8
 
     play(story())
 

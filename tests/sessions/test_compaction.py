@@ -25,13 +25,6 @@ def asked(engine: Any, place: int = -1) -> list[str]:
     return [one["content"] for one in engine.requests[place].messages]
 
 
-def sent(engine: Any, place: int = -1) -> str:
-    """The text of the prompt of a request, without what was left out."""
-    request = engine.requests[place]
-    built = engine._build(request)
-    return bytes(one for one in built.prompt_token_ids if one < 256).decode()
-
-
 async def compact(room: ChatRoom, session: str, message_id: str | None = None) -> dict[str, Any]:
     made = await room.service.compaction.compact(session, message_id)
     return await room.end_of(made["id"])
@@ -276,7 +269,7 @@ def test_a_branch_that_does_not_fit_leaves_its_oldest_turns_out_but_never_the_ea
             for number in range(6):
                 parent = (await room.ask(session, f"{'y' * 150} {number}", parent))["id"]
             await compact(room, session)
-            assert asked(engine)[-1] == INSTRUCTION and sent(engine).count("cats and dogs") == 1
+            assert asked(engine)[-1] == INSTRUCTION and engine.prompt_text().count("cats and dogs") == 1
         engine = replying(info={"max_model_len": len(INSTRUCTION) + 60})
         async with ChatRoom(tmp_path / "t.db", engine) as room:
             session, replies = await chat_of(room, "x" * 100)

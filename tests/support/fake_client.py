@@ -212,6 +212,11 @@ class FakeEngineClient(FakeCache):
             request.params.max_tokens,
         )
 
+    def prompt_text(self, place: int = -1) -> str:
+        """The text of the prompt of a request, without what was left out."""
+        ids = self._build(self.requests[place]).prompt_token_ids
+        return bytes(one for one in ids if one < END).decode()
+
     def _build_messages(
         self,
         messages: list[dict[str, Any]],

@@ -8,6 +8,13 @@ from playwright.sync_api import ConsoleMessage, Locator, Page, expect
 
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+PASTE = """(text) => {
+  const data = new DataTransfer();
+  data.setData('text/plain', text);
+  const field = document.getElementById('pc-composer');
+  field.focus();
+  field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+}"""
 
 
 class PageDriver:
@@ -58,6 +65,10 @@ class PageDriver:
         self.test_id("composer").fill(text)
         self.test_id("send").click()
         expect(self.messages("user")).to_have_count(count + 1)
+
+    def paste(self, text: str) -> None:
+        """Paste into the composer."""
+        self.page.evaluate(PASTE, text)
 
     def ask(self, text: str) -> Locator:
         """Send and wait for the whole reply."""
