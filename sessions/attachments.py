@@ -196,7 +196,7 @@ def attach(connection: sqlite3.Connection, session_id: str, message_id: str, att
     for attachment_id in dict.fromkeys(attachment_ids):
         found = _attachment(connection, attachment_id)
         if found.session_id != session_id or found.message_id is not None or found.deleted_at is not None:
-            raise SessionError(_not_with_this(found.name))
+            raise SessionError(not_with_this(found))
         _check_unclaimed(connection, found)
         connection.execute("UPDATE attachments SET message_id = ? WHERE id = ?", [message_id, attachment_id])
 
@@ -214,15 +214,16 @@ def claim(connection: sqlite3.Connection, session_id: str, attachment_ids: Itera
     for attachment_id in ids:
         found = _attachment(connection, attachment_id)
         if found.session_id != session_id or found.message_id is not None:
-            raise SessionError(_not_with_this(found.name))
+            raise SessionError(not_with_this(found))
         _check_unclaimed(connection, found)
     set_removed(connection, session_id, ids, False)
     return ids
 
 
-def _not_with_this(name: str) -> str:
-    """Why a file goes with no message: the sentence."""
-    return f'"{name}" cannot be sent with this message; attach it again.'
+def not_with_this(file: Attachment | None) -> str:
+    """Why a file does not go with a message: the sentence. None is one that its chat does not have."""
+    name = f'"{file.name}"' if file else "A file"
+    return f"{name} cannot be sent with this message; attach it again."
 
 
 def set_removed(connection: sqlite3.Connection, session_id: str, attachment_ids: Iterable[str], removed: bool) -> None:

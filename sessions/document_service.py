@@ -18,7 +18,7 @@ from math import ceil
 from typing import Any
 
 from ..engine.errors import EngineError, PagedChatError
-from .attachments import Attachment
+from .attachments import Attachment, not_with_this
 from .document_text import extract
 from .documents import Document
 from .errors import SessionError
@@ -124,8 +124,7 @@ class DocumentService:
         for file_id in dict.fromkeys(file_ids):
             found = there.get(file_id)
             if found is None or found.message_id is not None:
-                name = f'"{found.name}"' if found else "A file"
-                raise SessionError(f"{name} cannot be sent with this message; attach it again.")
+                raise SessionError(not_with_this(found))
             files.append(found)
         return await self._place(session_id or "", text, files, before)
 
