@@ -181,6 +181,12 @@ async def kv(connection: Connection, frame: View) -> None:
 
 
 @call
+async def kv_end(connection: Connection, frame: View) -> None:
+    """The panel's block table ends with a message further up: the next one goes there."""
+    connection.end_table(frame.get("message"))
+
+
+@call
 async def probe(connection: Connection, frame: View) -> View:
     """What a message would find cached if it were sent now; "refused" says why it can never be."""
     hub = connection.hub

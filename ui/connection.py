@@ -19,6 +19,7 @@ from ..sessions.outline import node_view
 from .engine_views import alerts_view, status_view
 from .kv_feed import GATHER_S, LONGEST_BACKLOG
 from .kv_packing import pack_rows
+from .shown_part import WINDOW, first_shown
 from .views import (
     Blocks,
     View,
@@ -37,16 +38,13 @@ if TYPE_CHECKING:
 
     from .hub import Hub
 
-WINDOW = 120
-"""Messages of a branch that are sent at first; earlier ones come when asked for."""
-
 
 class Connection:
     """State of one WebSocket.
 
     Attributes:
         session_id: the chat it shows, if any.
-        panel: whether its KV panel is open.
+        panel, table_end: whether its KV panel is open; the message that its block table ends with, if not the last.
         tree: the chat whose tree it shows, if any.
     """
 
@@ -54,6 +52,7 @@ class Connection:
         self.hub = hub
         self.session_id: str | None = None
         self.panel = False
+        self.table_end: str | None = None
         self.tree: str | None = None
         self._send = send
         self._out: deque[View] = deque()
@@ -178,7 +177,7 @@ class Connection:
                 self.session_id, self._ids = before, []
                 raise
             self._stamps, self._blocks, self._ids = {}, {}, []
-            self._path, self._rows = False, None
+            self._path, self._rows, self.table_end = False, None, None
             if self.panel:
                 self.note_table()
             return {**self._path_of(opened), "info": self.hub.client.status.info}
@@ -223,6 +222,11 @@ class Connection:
         self._snapshot = self._table = True
         self.hub.kv.follow(self)
         self._wake.set()
+
+    def end_table(self, message_id: str | None) -> None:
+        """Tell the blocks of the branch that ends with a message; for None those of the shown one."""
+        self.table_end, self._rows = message_id, None
+        self.note_table()
 
     def follow_tree(self, session_id: str | None) -> None:
         """Tell of all messages of a chat, in a few words each; of none for None."""
@@ -312,14 +316,14 @@ class Connection:
 
     async def _gather_table(self) -> None:
         self._table = False
-        session_id = self.session_id
+        session_id, end = self.session_id, self.table_end
         if session_id is None:
             return
         try:
-            table = await self.hub.kv.table(session_id)
+            table = await self.hub.kv.table(session_id, end)
         except PagedChatError:
             return
-        if session_id != self.session_id or not self.panel:
+        if (session_id, end) != (self.session_id, self.table_end) or not self.panel:
             return
         rows, old = table.pop("rows"), self._rows
         changed = pack_rows(rows, old)
@@ -347,6 +351,8 @@ class Connection:
         above, self._above = self._above, (quoted := opened["quoted_above"])
         self._ids = ids
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, ids, strict=False)))
+        if kept < len(old):
+            self._rows = None  # another branch: the page waits for its table, though it may be the same
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
             self._blocks.pop(gone, None)
@@ -391,9 +397,3 @@ class Connection:
             change = patch(sent[part], now)
             if change is not None:
                 self._put({"ev": "patch", "session": self.session_id, "id": message_id, "part": part, **change})
-
-
-def first_shown(ids: list[str], message_id: str | None = None) -> int:
-    """Where the shown part of a branch begins: its last messages, and further up if one that is wanted lies there."""
-    usual = max(0, len(ids) - WINDOW)
-    return max(0, ids.index(message_id) - WINDOW // 4) if message_id in ids[:usual] else usual

@@ -68,17 +68,18 @@ class KvFeed:
         snapshot = compact_snapshot(await self._client.snapshot())
         return {"snapshot": snapshot, "stats": await self._client.stats(), "info": self._client.status.info}
 
-    async def table(self, session_id: str) -> dict[str, Any]:
-        """Block table of a session's shown branch.
+    async def table(self, session_id: str, message_id: str | None = None) -> dict[str, Any]:
+        """Block table of a session's branch that ends with a message; None: the shown one.
 
         Raises:
             PagedChatError: the engine is not there, or the session is gone.
         """
-        ids = await self._service.branch_tokens(session_id)
+        ids = await self._service.branch_tokens(session_id, message_id)
         rows = await self._client.branch(ids, self._service.salt(session_id))
         info = self._client.status.info
         return {
             "session": session_id,
+            "end": message_id,
             "block_size": info.get("block_size", 16),
             "rows": [table_row(row) for row in rows],
         }

@@ -112,6 +112,14 @@ def test_the_block_table_follows_the_shown_branch(chat: PageDriver, server: Page
     table = chat.test_id("kv-table").locator("tbody")
     expect(table.locator("tr").last).to_have_attribute("data-physical", blocks[-1])
     assert table.locator("tr").evaluate_all("(rows) => rows.map((row) => row.dataset.physical)") == blocks
+    chat.ask("One more turn")
+    settle(chat, server)
+    whole = len(server.do(server.service.branch_tokens(chat.session_id)))
+    expect(table.locator("tr")).to_have_count(-(-whole // 16))
+    chat.action(chat.messages("assistant").first, "branch-here")
+    expect(table.locator("tr")).to_have_count(len(blocks))  # what is set aside is not listed
+    chat.page.get_by_test_id("branch-place").get_by_role("button", name="Back").click()
+    expect(table.locator("tr")).to_have_count(-(-whole // 16))
 
 
 def test_the_gauges_tell_hits_and_load(chat: PageDriver, server: PageServer) -> None:

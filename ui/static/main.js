@@ -208,6 +208,7 @@ class Page {
   enter(id, push) {
     this.current = id;
     this.blank = id === null;
+    this.panel.end = null;
     this.notice.show(null);
     if (this.ending && this.ending !== id) {
       this.socket.call("end_temporary", { session: this.ending }).catch(complain);
@@ -227,6 +228,7 @@ class Page {
   showPath(frame, fresh = false) {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
+    if (!fresh && frame.kept < this.chat.ids.length) this.panel.awaitTable();
     const ids = [...this.chat.ids.slice(0, frame.kept), ...frame.ids];
     this.chat.show(ids, frame.messages, { earlier: frame.earlier, quotedAbove: frame.quoted_above, fresh, asides: frame.asides });
     this.turns.settle();
@@ -364,6 +366,7 @@ class Page {
     this.composer.setRunning(Boolean(this.chat.running));
     this.composer.setOthers(this.chat.others.length);
     this.owners.note(this.session);
+    this.panel.endTable(this.chat.branch.id);
     this.panel.redraw();
     this.tree.changed();
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);

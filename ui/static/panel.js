@@ -20,6 +20,7 @@ export class Panel {
     this.online = false;
     this.live = true; // until told otherwise: there is nothing to be seen before the first snapshot
     this.missed = false;
+    this.end = null;
     this.grid = new Grid(this.model, act.hueOf, act.titleOf);
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks) },
       act.titleOf, act.hueOf);
@@ -134,8 +135,21 @@ export class Panel {
     if (Object.keys(totals).some((name) => totals[name] !== books[name])) this.#ask();
   }
 
-  takeTable({ rows, total, fresh, block_size: blockSize, session }) {
-    if (session !== this.act.session()) return;
+  /** The table is to end with this message; null: with the shown branch. */
+  endTable(message) {
+    if (message === this.end) return;
+    this.end = message;
+    this.awaitTable();
+    this.act.call("kv_end", { message }).catch(() => {});
+  }
+
+  /** Another branch is shown from now on: what the table has is of the one before. */
+  awaitTable() {
+    if (this.following) this.table.wait();
+  }
+
+  takeTable({ rows, total, fresh, block_size: blockSize, session, end }) {
+    if (session !== this.act.session() || end !== this.end) return;
     this.table.take(rows, total, fresh, blockSize, session);
     this.grid.setBranch(this.table.physical, session, this.table.held);
     this.redraw();

@@ -41,6 +41,7 @@ export class BlockTable {
   /** Runs of rows that changed (see kv_packing.py); `total` rows in all. `fresh` forgets what was there. */
   take(runs, total, fresh, blockSize, session) {
     Object.assign(this, { blockSize, session });
+    this.element.ariaBusy = "false";
     if (fresh) this.rows = [];
     const added = document.createDocumentFragment();
     for (const { span, physical, ...run } of runs) {
@@ -57,6 +58,12 @@ export class BlockTable {
     this.summary.title = total ? `The tokens of this branch fill ${plural(total, "block")}; ${this.physical.length} of them are in the pool now` : "";
     this.summary.textContent = total ? `${total} logical → ${this.physical.length} physical` : "";
     this.ask();
+  }
+
+  /** What is there is of another branch; the rows of the shown one are on their way. */
+  wait() {
+    this.element.ariaBusy = "true";
+    this.summary.textContent = "…";
   }
 
   /** Tokens that each physical block has of this branch. */
