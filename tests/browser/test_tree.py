@@ -159,7 +159,8 @@ GAPS = """() => import('/ui/static/compare_cells.js').then(({ paragraphRow }) =>
     const items = (words) => words.map((one) => `<li>${one}</li>`).join("\\n");
     const list = (...words) => ({ text: words.join(" "), html: `<ul>\\n${items(words)}\\n</ul>` });
     const lists = [list("One two", "Same words here"), list("One two", "three four", "five", "Same words here")];
-    return [...paragraphRow(lists, false, [true, true]).element.querySelectorAll("mark")].map((mark) => mark.textContent);
+    const { element } = paragraphRow(lists, false, [true, true]);
+    return [...element.querySelectorAll("mark")].map((mark) => mark.textContent);
 })"""
 
 
