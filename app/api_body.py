@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from fastapi import Request
 
+from ..engine.sizes import size_in_words
 from .api_errors import ApiError
 
 MAX_BODY_BYTES = 4 << 20
@@ -25,7 +26,7 @@ async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> dict[str, 
     async for chunk in request.stream():
         data += chunk
         if len(data) > limit:
-            raise ApiError(413, f"The request is longer than {limit >> 20} MiB, the most that is accepted.")
+            raise ApiError(413, f"The request is longer than {size_in_words(limit)}, the most that is accepted.")
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from ..engine.sizes import size_in_words
 from ..sessions.errors import SessionError
 from ..sessions.exchange.parsing import MOST_BYTES
 from ..sessions.exchange.report import ExchangeError
@@ -78,7 +79,7 @@ async def _file_of(request: Request) -> tuple[str, bytes]:
 
 async def _limited(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
     """The body; refused before it is read where its length is told and too large."""
-    too_long = ApiError(413, f"The file is larger than {MOST_BYTES >> 20} MiB, the most that is imported at once.")
+    too_long = ApiError(413, f"The file is larger than {size_in_words(MOST_BYTES)}, the most that is imported at once.")
     told = request.headers.get("content-length", "")
     if told.isdecimal() and len(told) < 20 and int(told) > limit:
         raise too_long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ...engine.errors import PagedChatError
+from ...engine.sizes import size_in_words
 from .conversation import Conversation
 from .screen import Screen
 
@@ -31,9 +32,8 @@ def whole_input(message: str, screen: Screen) -> str:
 def _read() -> str:
     data = sys.stdin.buffer.read(LARGEST_INPUT + 1)
     if len(data) > LARGEST_INPUT:
-        raise PagedChatError(
-            f"Standard input has more than {LARGEST_INPUT >> 20} MiB, which no model could read; send a part of it."
-        )
+        limit = size_in_words(LARGEST_INPUT)
+        raise PagedChatError(f"Standard input has more than {limit}, which no model could read; send a part of it.")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
     except UnicodeDecodeError as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from ...engine.sizes import size_in_words
 from .report import ExchangeError
 
 MOST_BYTES = 512 << 20
@@ -63,7 +64,7 @@ def check_size(size: int) -> None:
     """
     if size > MOST_BYTES:
         raise ExchangeError(
-            f"The file is larger than {MOST_BYTES >> 20} MiB, the most that is imported at once; split it first."
+            f"The file is larger than {size_in_words(MOST_BYTES)}, the most that is imported at once; split it first."
         )
 
 

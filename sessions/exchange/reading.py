@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...engine.sizes import size_in_words
 from . import chatgpt, linear, llama_cpp, markdown, openwebui, ours, textgen
 from .mend import mend
 from .parsing import MOST_BYTES, Parsed, check_size, is_archive, open_archive, parse, unpack
@@ -79,8 +80,8 @@ def _read_archive(data: bytes, reading: Reading) -> None:
     texts = [one for one in archive.infolist() if one.filename.lower().endswith((".json", ".jsonl"))]
     if sum(one.file_size for one in texts) > MOST_BYTES:
         raise ExchangeError(
-            f"This archive unpacks to more than {MOST_BYTES >> 20} MiB of chats, the most that is imported at once; "
-            "unpack it and import its files one by one."
+            f"This archive unpacks to more than {size_in_words(MOST_BYTES)} of chats, the most that is imported at "
+            "once; unpack it and import its files one by one."
         )
     seen: set[tuple[str, str]] = set()
     for info in sorted(texts, key=lambda one: (one.filename.count("/"), one.filename)):
