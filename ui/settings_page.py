@@ -85,7 +85,7 @@ def _slider(name: str) -> Any:
 def _number(name: str) -> Any:
     field = _BY_NAME[name]
     precision = 0 if field.whole else None
-    return gr.Number(minimum=field.low, maximum=field.high, step=field.step or 1, precision=precision, **_named(name))
+    return gr.Number(minimum=field.low, maximum=field.high, step=field.step, precision=precision, **_named(name))
 
 
 def _named(name: str) -> dict[str, str]:
