@@ -75,6 +75,30 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     page.keyboard.press("Escape")
 
 
+def test_the_focus_stays_on_the_button_that_goes_from_passage_to_passage(
+    same_page: PageDriver, server: PageServer, tmp_path: Path
+) -> None:
+    chat, page = same_page, same_page.page
+    server.client.replies = lambda request: "Both say so [1] [2]."
+    for name in ("story", "tale"):
+        (tmp_path / f"{name}.txt").write_text("\n\n".join([f"A {name}.", *CHAPTERS]))
+    chat.test_id("file-input").set_input_files([tmp_path / "story.txt", tmp_path / "tale.txt"])
+    chat.ask("Where is the treasure?")
+    page.locator("button.cite").first.click()
+    document, forward, back = (chat.test_id(name) for name in ("document", "passage-next", "passage-prev"))
+    expect(document).to_contain_text("Passage 1 of 2")
+    forward.focus()
+    page.keyboard.press("Enter")
+    expect(document).to_contain_text("Passage 2 of 2")
+    expect(forward).to_be_focused()
+    expect(forward).to_have_attribute("aria-disabled", "true")
+    back.focus()
+    page.keyboard.press("Enter")
+    expect(document).to_contain_text("Passage 1 of 2")
+    expect(back).to_be_focused()
+    page.keyboard.press("Escape")
+
+
 def test_later_questions_name_the_passages_above_and_get_more_of_the_file(
     same_page: PageDriver, server: PageServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

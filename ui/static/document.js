@@ -1,7 +1,7 @@
 // Files of messages: chips under a question, the passages that numbers in its reply name, and a look at their text.
 
 import { showDialog } from "./dialog.js";
-import { h, icon, iconButton, refill } from "./dom.js";
+import { h, icon, iconButton, refill, unfit } from "./dom.js";
 import { count } from "./format.js";
 import { complain } from "./toasts.js";
 
@@ -112,9 +112,9 @@ class Viewer {
       : [found.problem ?? `${count(found.total)} characters`];
     const at = passage ? this.numbers.indexOf(passage.n) : -1;
     const step = (name_, label, by) => iconButton(name_, label, () => this.#go(this.numbers[at + by]),
-      { disabled: this.numbers[at + by] === undefined, "data-testid": label === "Next passage" ? "passage-next" : "passage-prev" });
-    this.head.replaceChildren(h("span", { role: "status" }, ...words),
-      ...(passage && this.numbers.length > 1 ? [step("left", "Previous passage", -1), step("right", "Next passage", 1)] : []));
+      { ...unfit(this.numbers[at + by] === undefined), "data-testid": label === "Next passage" ? "passage-next" : "passage-prev" });
+    refill(this.head, JSON.stringify([name, passage]), () => [h("span", { role: "status" }, ...words),
+      ...(passage && this.numbers.length > 1 ? [step("left", "Previous passage", -1), step("right", "Next passage", 1)] : [])]);
   }
 
   #draw() {
@@ -132,6 +132,7 @@ class Viewer {
   }
 
   async #go(n) {
+    if (n === undefined) return;
     try {
       this.#take(await this.find(n));
       this.#goToMark();
