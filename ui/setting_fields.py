@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-TEXTS_ID = "pc-setting-fields"
+FIELDS_ID = "pc-setting-fields"
 """Of the element that holds the list for the page's script; ``settings_fields.js`` knows it too."""
 
 
@@ -74,4 +74,4 @@ SETTINGS = (
 def fields_for_page() -> str:
     """The element of the page's head that tells its script of ``SETTINGS``."""
     told = json.dumps([asdict(one) for one in SETTINGS]).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{TEXTS_ID}">{told}</script>'
+    return f'<script type="application/json" id="{FIELDS_ID}">{told}</script>'

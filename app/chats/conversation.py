@@ -109,7 +109,7 @@ class Conversation:
         return self._run(lambda: self._link.call("regenerate", message_id=message["id"]))
 
     def go_on(self) -> View:
-        """Write the last reply further."""
+        """Continue the last reply."""
         message = self.last()
         return self._run(lambda: self._link.call("continue_reply", message_id=message["id"]))
 

@@ -7,7 +7,7 @@ import re
 
 from pagedchat.sessions.sampling import PARAM_NAMES
 from pagedchat.ui.routes import STATIC
-from pagedchat.ui.setting_fields import SETTINGS, TEXTS_ID, fields_for_page
+from pagedchat.ui.setting_fields import SETTINGS, FIELDS_ID, fields_for_page
 
 UI = STATIC.parent
 TAKEN = {  # of Chromium, Firefox, Safari or text fields; k and f with Shift are only suggestions of theirs
@@ -30,9 +30,9 @@ def test_what_a_setting_is_called_and_means_stands_in_one_place_for_widgets_and_
     assert set(names) == {"system_prompt", *PARAM_NAMES} and len(names) == len(set(names))
     assert all(one.label and one.help.endswith(".") for one in SETTINGS)
     told = re.fullmatch(r'<script type="application/json" id="(.+?)">(.*)</script>', fields_for_page())
-    assert told is not None and told[1] == TEXTS_ID
+    assert told is not None and told[1] == FIELDS_ID
     assert [one["name"] for one in json.loads(told[2])] == names
-    assert f'byId("{TEXTS_ID}")' in (STATIC / "settings_fields.js").read_text("utf-8")
+    assert f'byId("{FIELDS_ID}")' in (STATIC / "settings_fields.js").read_text("utf-8")
     others = [path for path in (*STATIC.glob("*.js"), *UI.glob("*.py")) if path.name != "setting_fields.py"]
     texts = {path.name: path.read_text("utf-8") for path in others}
     assert [(one.name, name) for one in SETTINGS for name, text in texts.items() if one.help in text] == []

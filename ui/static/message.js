@@ -155,7 +155,7 @@ export class Message {
     return ["stopped", "interrupted", "error"].includes(status) || generation?.finish_reason === "length";
   }
 
-  /** Whether a model can write it further: it was cut, or a person wrote it. */
+  /** Whether a model can continue it: it was cut, or a person wrote it. */
   get resumable() {
     const { content, reasoning, generation, kind } = this.view;
     const mine = !this.growing && !generation && !kind;
