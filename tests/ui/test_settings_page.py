@@ -7,7 +7,7 @@ import re
 
 from pagedchat.sessions.sampling import PARAM_NAMES
 from pagedchat.ui.routes import STATIC
-from pagedchat.ui.setting_fields import SETTINGS, FIELDS_ID, fields_for_page
+from pagedchat.ui.setting_fields import FIELDS_ID, SETTINGS, fields_for_page
 
 UI = STATIC.parent
 TAKEN = {  # of Chromium, Firefox, Safari or text fields; k and f with Shift are only suggestions of theirs
