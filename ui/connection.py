@@ -208,8 +208,8 @@ class Connection:
             self.note_path()
 
     def narrow(self) -> None:
-        """Show the last messages alone again, once there is news of the branch."""
-        self._first = len(self._ids) + self._first
+        """Where very much is shown, show the last messages alone again once there is news of the branch."""
+        self._first += len(self._ids) if len(self._ids) > 2 * WINDOW else 0
 
     def follow_kv(self, on: bool) -> None:
         """Open or close the panel; opening brings a snapshot first."""

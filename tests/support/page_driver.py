@@ -15,6 +15,7 @@ PASTE = """(text) => {
   field.focus();
   field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
 }"""
+LAST_QUESTION = "() => [...document.querySelectorAll('[data-role=user]')].at(-1)?.dataset.messageId ?? null"
 
 
 class PageDriver:
@@ -61,10 +62,10 @@ class PageDriver:
 
     def send(self, text: str) -> None:
         """Send, and wait until it is in the chat."""
-        count = self.messages("user").count()
+        before = self.page.evaluate(LAST_QUESTION)
         self.test_id("composer").fill(text)
         self.test_id("send").click()
-        expect(self.messages("user")).to_have_count(count + 1)
+        self.page.wait_for_function(f"(before) => ({LAST_QUESTION})() !== before", arg=before)
 
     def paste(self, text: str) -> None:
         """Paste into the composer."""

@@ -14,10 +14,12 @@ from pagedchat.engine.errors import RequestError
 from pagedchat.ui.hub import Hub
 from pagedchat.ui.kv_feed import compact_snapshot
 from pagedchat.ui.markdown import render_blocks
+from pagedchat.ui.shown_part import WINDOW
 from pagedchat.ui.views import patch
 from support.chat_room import ChatRoom
 from support.fake_client import FakeEngineClient
 from support.fake_page import FakePage, unpacked_rows, utf16_prefix
+from support.long_chat import add_long_chat
 from support.paged_client import PagedFakeClient
 
 TEXT = "# Title\n\nSome *text* and `code` 😀 …\n\n- one\n- two\n\n```python\nx = 1\n```\n\nThe end, with \\(x^2\\)."
@@ -116,7 +118,23 @@ def test_a_long_branch_comes_in_parts(tmp_path: Path) -> None:
         await page.until(lambda: len(page.ids) == 160)
         sent = await page.call("send", session=session, parent=parent, text="and another")
         await page.until(lambda: page.ids[-1] == sent["reply"])
-        assert len(page.ids) == 120, "the reader has come back to the end"
+        assert len(page.ids) == 162
+
+    with_room(tmp_path, FakeEngineClient(["fine"]), story)
+
+
+def test_who_sends_a_message_sees_the_last_ones_alone_again(tmp_path: Path) -> None:
+    session = add_long_chat(tmp_path / "sessions.db", 300)
+
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        page = FakePage(hub)
+        await page.call("open", session=session)
+        for shown in (240, 300):
+            await page.call("older")
+            await page.until(lambda shown=shown: len(page.ids) == shown)
+        sent = await page.call("send", session=session, parent=page.ids[-1], text="and another")
+        await page.until(lambda: page.ids[-1] == sent["reply"])
+        assert len(page.ids) == WINDOW
 
     with_room(tmp_path, FakeEngineClient(["fine"]), story)
 

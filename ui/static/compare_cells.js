@@ -1,7 +1,7 @@
 // The cells of a comparison: what a column is, and its paragraphs with the words marked that another one lacks.
 
 import { alike } from "./align.js";
-import { h, icon, iconButton } from "./dom.js";
+import { h, iconButton } from "./dom.js";
 import { count, rate } from "./format.js";
 import { differences } from "./words.js";
 
