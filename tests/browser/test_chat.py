@@ -314,6 +314,7 @@ def test_a_line_shows_where_a_chat_that_outgrew_the_context_is_cut(
     expect(below).to_contain_text("Question number 1")
     assert len(chat.texts()) == 8
     chat.test_id("composer").fill("one more")
-    expect(chat.page.locator(".compact-offer .warn")).to_have_text(re.compile("The oldest . messages will not be sent."))
+    offer = chat.page.locator(".compact-offer .warn")
+    expect(offer).to_have_text(re.compile("The oldest . messages will not be sent."))
     chat.page.reload()
     expect(cut).to_contain_text("2 earlier messages")
