@@ -20,8 +20,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests come last: Playwright keeps its event loop in the main thread, where others run their own."""
-    items.sort(key=lambda item: "browser" in item.path.parts)
+    """Browser tests come last: Playwright keeps its event loop in the main thread, where others run their own.
+
+    The longest file is the first of them, so that it is not what all wait for in the end.
+    """
+    items.sort(key=lambda item: ("browser" in item.path.parts, item.path.name != "test_looks.py"))
 
 
 @pytest.fixture(scope="session")

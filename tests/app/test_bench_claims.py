@@ -178,7 +178,7 @@ def test_more_of_a_burst_runs_at_once_paged_and_uses_what_it_holds(model):
     )
     found = burst_figures(model, load)
     assert found["contiguous"]["running_peak"] == 2 and found["paged"]["running_peak"] > 2
-    assert found["rounds"] == 2 and found["replies"] == 6 and 0 <= found["same_replies"] <= 6
+    assert 1 <= found["rounds"] <= 2 and found["replies"] == 6 and 0 <= found["same_replies"] <= 6
     assert found["paged"]["utilization"] > found["contiguous"]["utilization"]
 
 

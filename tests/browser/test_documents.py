@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from pagedchat.ui import connection
+from pagedchat.ui import shown_part
 from support.page_driver import PageDriver
 from support.page_server import PageServer
 
@@ -56,7 +56,7 @@ def test_a_large_file_is_quoted_in_passages_that_the_reply_opens(
     files = chat.messages("user").get_by_test_id("file")
     expect(files.filter(has_text="story.txt")).to_have_text(re.compile(r"story.txt1 of \d\d passages"))
 
-    monkeypatch.setattr(connection, "WINDOW", 1)  # of a long chat only the reply would be shown
+    monkeypatch.setattr(shown_part, "WINDOW", 1)  # of a long chat only the reply would be shown
     page.reload()
     page.wait_for_function("window.pagedchat?.page?.entered")
     expect(chat.messages("assistant").locator(".body")).to_have_text(REPLY.replace("`", ""))
@@ -125,7 +125,7 @@ def test_later_questions_name_the_passages_above_and_get_more_of_the_file(
     expect(chat.test_id("passage")).to_contain_text("Chapter 33.")
     page.keyboard.press("Escape")
 
-    monkeypatch.setattr(connection, "WINDOW", 1)
+    monkeypatch.setattr(shown_part, "WINDOW", 1)
     page.reload()  # now only the last question is shown, and the passages that its reply names belong to one above
     page.wait_for_function("window.pagedchat?.page?.entered")
     expect(chat.messages()).to_have_count(2)

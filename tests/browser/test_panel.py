@@ -204,7 +204,7 @@ def test_what_a_block_is_and_whose_it_was_is_told(chat: PageDriver, server: Page
     chat.ask("A question that fills some blocks of the pool")
     settle(chat, server)
     expect(chat.page.locator(".legend .mine")).to_have_text(re.compile(r"cached, this branch \d+"))
-    block = chat.page.evaluate("Math.min(...window.pagedchat.page.panel.grid.branch)")
+    block = chat.page.evaluate("[...window.pagedchat.page.panel.grid.branch][0]")
     point_at(chat, block)
     said, held = chat.page.locator(".grid .tip"), f"Block {block} · cached · 0 references"
     expect(said).to_have_text(f"{held} · of this chat · 16 of 16 tokens")

@@ -78,6 +78,7 @@ def test_b43_a_page_that_slept_loses_nothing_of_what_another_wrote(
         chat.ask(text)
     other.front().test_id("composer").fill("from the page that slept")
     other.test_id("send").click()
+    expect(chat.messages().nth(2)).to_contain_text("from the page that slept")  # which hears no answer
     other.page.reload()
     expect(other.messages()).to_have_count(4)
     other.wait_done()

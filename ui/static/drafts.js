@@ -8,6 +8,7 @@ export const DRAFTS = KEY;
 /** Chats that leave nothing in this browser; null while a temporary one begins. */
 export const unstored = new Set();
 const PAUSE_MS = 500;
+const LONGEST_WAIT = 1_000; // ms that a message waits for its draft
 const LONGEST = 200_000; // characters; longer texts stay in this page until it is left
 
 export class Drafts {
@@ -67,11 +68,11 @@ export class Drafts {
   }
 
   /** `work` sends the draft of a chat, and the server lets go of it in the same step. Where the connection is lost before
-   * the answer, the draft tells which of both happened: so it is brought there first. */
+   * the answer, the draft tells which of both happened: so it is brought there first, if that is soon done. */
   async send(session, work) {
     const draft = this.#of(session);
-    await draft.saved;
-    await this.#save(session);
+    const brought = (async () => { await draft.saved; await this.#save(session); })();
+    await Promise.race([brought, new Promise((done) => setTimeout(done, LONGEST_WAIT))]);
     Object.assign(draft, { sending: true, stored: false });
     try {
       await work();
