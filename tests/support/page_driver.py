@@ -15,7 +15,9 @@ PASTE = """(text) => {
   field.focus();
   field.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
 }"""
-LAST_QUESTION = "() => [...document.querySelectorAll('[data-role=user]')].at(-1)?.dataset.messageId ?? null"
+LAST_QUESTION = (
+    "() => [...document.querySelectorAll('[data-testid=message][data-role=user]')].at(-1)?.dataset.messageId ?? null"
+)
 
 
 class PageDriver:
