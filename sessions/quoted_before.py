@@ -17,8 +17,8 @@ from . import tree, turns
 from .sent_files import MORE, PASSAGES, read_sources
 
 _SOURCES = """
-SELECT m.sources FROM json_each(?) one CROSS JOIN messages m ON m.id = one.value
-WHERE m.role = 'user' AND m.sources IS NOT NULL ORDER BY one.key
+SELECT m.id, m.role, m.sources FROM json_each(?) one CROSS JOIN messages m ON m.id = one.value
+WHERE m.sources IS NOT NULL ORDER BY one.key
 """
 _ANY = "SELECT 1 FROM attachments WHERE session_id = ? AND message_id IS NOT NULL AND deleted_at IS NULL LIMIT 1"
 
@@ -65,4 +65,9 @@ def sources_above(connection: sqlite3.Connection, session_id: str, parent_id: st
     place = turns.question_place(connection, session_id, parent_id)
     if place is None or connection.execute(_ANY, [session_id]).fetchone() is None:
         return []
-    return [row[0] for row in connection.execute(_SOURCES, [json.dumps(tree.path_ids(connection, place))])]
+    return [sources for _, role, sources in sources_down_to(connection, place) if role == "user"]
+
+
+def sources_down_to(connection: sqlite3.Connection, message_id: str) -> list[tuple[str, str, str]]:
+    """(id, role, sources as stored) of the messages down to ``message_id`` that sent something of files."""
+    return connection.execute(_SOURCES, [json.dumps(tree.path_ids(connection, message_id))]).fetchall()
