@@ -62,6 +62,11 @@ def when(node: Node) -> str:
     return moment(node.created_at) + _ENDS.get(node.status, "")
 
 
+def attached(node: Node) -> list[str]:
+    """A line for each file of a message."""
+    return [f"[attachment: {one_line(one.name)}]" for one in node.attachments if one.deleted_at is None]
+
+
 def moment(text: str) -> str:
     """A time to the minute."""
     return f"{text[:10]} {text[11:16]} UTC"
@@ -96,7 +101,7 @@ def _message(node: Node) -> str:
         parts.append("> **Thoughts**\n>\n" + "\n".join(f"> {line}" for line in node.reasoning.split("\n")))
     if node.content:
         parts.append(node.content)
-    parts += [f"[attachment: {one_line(one.name)}]" for one in node.attachments if one.deleted_at is None]
+    parts += attached(node)
     if node.error:
         parts.append(f"*{one_line(node.error)}*")
     return "\n\n".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..titles import UNTITLED
-from .markdown import about, branches_of, name_of, one_line, when
+from .markdown import about, attached, branches_of, name_of, one_line, when
 from .tree import ChatTree, Node
 
 _RULE = "-" * 60
@@ -33,7 +33,7 @@ def _message(node: Node) -> str:
         parts.append(f"[Thoughts]\n{node.reasoning}\n[Answer]")
     if node.content:
         parts.append(node.content)
-    parts += [f"[attachment: {one_line(one.name)}]" for one in node.attachments if one.deleted_at is None]
+    parts += attached(node)
     if node.error:
         parts.append(f"[{one_line(node.error)}]")
     return "\n".join(parts)
