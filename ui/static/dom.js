@@ -104,23 +104,14 @@ export function sentence(text) {
 }
 
 /** Make `elements` the children of `parent`, in this order; those that are in place are not touched. What is not among
- * them goes first: it would make all that follow it move. */
+ * them goes before that: it would make all that follow it move. */
 export function place(parent, elements) {
   const kept = new Set(elements);
+  for (const child of [...parent.childNodes]) if (!kept.has(child)) child.remove();
   let at = parent.firstChild;
   for (const element of elements) {
-    while (at && !kept.has(at)) {
-      const next = at.nextSibling;
-      at.remove();
-      at = next;
-    }
     if (element === at) at = at.nextSibling;
     else parent.insertBefore(element, at);
-  }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
   }
 }
 

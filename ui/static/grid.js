@@ -214,6 +214,7 @@ export class Grid {
     const room = this.element.clientWidth - this.tip.offsetWidth;
     this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${offsetY + 16}px)`;
   }
+
   /** All that is known of a block: state, references, whose it is or was, tokens. */
   #words(block) {
     const { model } = this;
