@@ -177,13 +177,13 @@ async def alerts(connection: Connection, frame: View) -> View | None:
 
 @call
 async def kv(connection: Connection, frame: View) -> None:
-    connection.follow_kv(bool(frame["on"]))
+    connection.panel.follow(bool(frame["on"]))
 
 
 @call
 async def kv_end(connection: Connection, frame: View) -> None:
     """The panel's block table ends with a message further up: the next one goes there."""
-    connection.end_table(frame.get("message"))
+    connection.panel.end_at(frame.get("message"))
 
 
 @call

@@ -17,8 +17,7 @@ import orjson
 from ..engine.errors import PagedChatError
 from ..sessions.outline import node_view
 from .engine_views import alerts_view, status_view
-from .kv_feed import GATHER_S, LONGEST_BACKLOG
-from .kv_packing import pack_rows
+from .panel_feed import PanelFeed
 from .shown_part import WINDOW, first_shown
 from .views import (
     Blocks,
@@ -44,15 +43,14 @@ class Connection:
 
     Attributes:
         session_id: the chat it shows, if any.
-        panel, table_end: whether its KV panel is open; the message that its block table ends with, if not the last.
+        panel: what it is told of KV blocks.
         tree: the chat whose tree it shows, if any.
     """
 
     def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]]) -> None:
         self.hub = hub
         self.session_id: str | None = None
-        self.panel = False
-        self.table_end: str | None = None
+        self.panel = PanelFeed(hub.kv, self._put, lambda: self._wake.set(), lambda: self.session_id)
         self.tree: str | None = None
         self._send = send
         self._out: deque[View] = deque()
@@ -63,15 +61,11 @@ class Connection:
         self._above: list[View] = []
         self._stamps: dict[str, str] = {}
         self._blocks: dict[str, Blocks] = {}
-        self._looking: asyncio.Task[None] | None = None
-        self._status = self._alerts = self._path = self._snapshot = self._table = self._hold_events = False
+        self._reading: asyncio.Task[None] | None = None
+        self._status = self._alerts = self._path = False
         self._sessions: dict[str, View] = {}
-        self._ripe: asyncio.TimerHandle | None = None
         self._replies: set[str] = set()
-        self._events: list[View] = []
-        self._stats: View | None = None
         self._rates: View | None = None
-        self._rows: list[View] | None = None
         self._nodes: dict[str, View] = {}
 
     # -- what the hub notes -----------------------------------------------------------------------------------------
@@ -100,7 +94,7 @@ class Connection:
     def note_path(self) -> None:
         """The shown branch has changed, and with it its block table."""
         self._path = True
-        self._table = self.panel
+        self.panel.note_table()
         self._wake.set()
 
     def note_lost(self, message_id: str) -> None:
@@ -127,30 +121,9 @@ class Connection:
         self._replies.add(message_id)
         self._wake.set()
 
-    def note_kv(self, events: list[View]) -> None:
-        """Blocks have changed hands. A page that falls too far behind gets a snapshot instead."""
-        if len(self._events) > LONGEST_BACKLOG:
-            self._events, self._snapshot = [], True
-        if self._snapshot:
-            self._wake.set()
-            return
-        self._events += events
-        if self._ripe is None:
-            self._ripe = asyncio.get_running_loop().call_later(GATHER_S, self._put_events)
-
     def note_rates(self, rates: View) -> None:
         """Speeds of all running replies, by message."""
         self._rates = rates
-        self._wake.set()
-
-    def note_stats(self, stats: View) -> None:
-        """The engine's counters, for the panel."""
-        self._stats = stats
-        self._wake.set()
-
-    def note_table(self) -> None:
-        """Blocks of the shown branch may have changed."""
-        self._table = True
         self._wake.set()
 
     # -- what the page asks for -------------------------------------------------------------------------------------
@@ -177,9 +150,9 @@ class Connection:
                 self.session_id, self._ids = before, []
                 raise
             self._stamps, self._blocks, self._ids = {}, {}, []
-            self._path, self._rows, self.table_end = False, None, None
-            if self.panel:
-                self.note_table()
+            self._path = False
+            self.panel.left()
+            self.panel.note_table()
             return {**self._path_of(opened), "info": self.hub.client.status.info}
 
     async def _opened_at(self, session_id: str, message_id: str | None) -> View:
@@ -199,7 +172,8 @@ class Connection:
 
     def leave_session(self) -> None:
         """Show no chat."""
-        self.session_id, self._stamps, self._blocks, self._ids, self._rows = None, {}, {}, [], None
+        self.session_id, self._stamps, self._blocks, self._ids = None, {}, {}, []
+        self.panel.left()
 
     async def widen(self) -> None:
         """Show more of the branch."""
@@ -210,23 +184,6 @@ class Connection:
     def narrow(self) -> None:
         """Where very much is shown, show the last messages alone again once there is news of the branch."""
         self._first += len(self._ids) if len(self._ids) > 2 * WINDOW else 0
-
-    def follow_kv(self, on: bool) -> None:
-        """Open or close the panel; opening brings a snapshot first."""
-        self.panel = on
-        self._events, self._rows = [], None
-        if not on:
-            self._snapshot = False
-            self.hub.kv.unfollow(self)
-            return
-        self._snapshot = self._table = True
-        self.hub.kv.follow(self)
-        self._wake.set()
-
-    def end_table(self, message_id: str | None) -> None:
-        """Tell the blocks of the branch that ends with a message; for None those of the shown one."""
-        self.table_end, self._rows = message_id, None
-        self.note_table()
 
     def follow_tree(self, session_id: str | None) -> None:
         """Tell of all messages of a chat, in a few words each; of none for None."""
@@ -240,18 +197,19 @@ class Connection:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                await self._gather()
+                self._gather()
                 while self._out:
                     await self._send(orjson.dumps(self._out.popleft()))
         finally:
-            if self._looking is not None:
-                self._looking.cancel()
+            self.panel.close()
+            if self._reading is not None:
+                self._reading.cancel()
 
     def _put(self, frame: View) -> None:
         self._out.append(frame)
         self._wake.set()
 
-    async def _gather(self) -> None:
+    def _gather(self) -> None:
         if self._status:
             self._status = False
             self._put({"ev": "status", "status": status_view(self.hub)})
@@ -265,21 +223,25 @@ class Connection:
         if self._nodes:
             self._put({"ev": "nodes", "session": self.tree, "nodes": list(self._nodes.values())})
             self._nodes = {}
-        if self._path:
-            await self._gather_path()
+        if self._path and self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read_path())
         replies, self._replies = self._replies, set()
         for message_id in replies:
             self._put_patch(message_id)
         if self._rates is not None:
             self._put({"ev": "rates", "rates": self._rates})
             self._rates = None
-        if self._stats is not None:
-            self._put({"ev": "kv-stats", "stats": self._stats})
-            self._stats = None
-        if (self._snapshot or self._table) and self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+        self.panel.gather()
 
-    async def _gather_path(self) -> None:
+    async def _read_path(self) -> None:
+        """Read the branch for as long as there is news of it; text of replies goes on meanwhile."""
+        try:
+            while self._path:
+                await self._put_path()
+        finally:
+            self._reading = None
+
+    async def _put_path(self) -> None:
         async with self._lock:
             if self.session_id is None:
                 return
@@ -289,55 +251,6 @@ class Connection:
                 self._put({"ev": "path", **self._path_of(opened)})
             except PagedChatError as error:
                 self._put({"ev": "gone", "session": self.session_id, "error": str(error)})
-
-    async def _look(self) -> None:
-        """Ask the engine what the panel lacks. It answers between two steps, and nothing else may wait for that."""
-        try:
-            while self._snapshot or self._table:
-                if self._snapshot:
-                    await self._gather_snapshot()
-                if self._table:
-                    await self._gather_table()
-        finally:
-            self._looking = None
-
-    async def _gather_snapshot(self) -> None:
-        """A snapshot, then the events that came while it was on its way."""
-        self._snapshot, self._hold_events = False, True
-        try:
-            found = await self.hub.kv.look()
-            if self.panel:
-                self._put({"ev": "kv-snapshot", **found})
-        except PagedChatError:
-            self._snapshot = False  # the next status says when the engine is back; the page asks again then
-        finally:
-            self._hold_events = False
-            self._put_events()
-
-    async def _gather_table(self) -> None:
-        self._table = False
-        session_id, end = self.session_id, self.table_end
-        if session_id is None:
-            return
-        try:
-            table = await self.hub.kv.table(session_id, end)
-        except PagedChatError:
-            return
-        if (session_id, end) != (self.session_id, self.table_end) or not self.panel:
-            return
-        rows, old = table.pop("rows"), self._rows
-        changed = pack_rows(rows, old)
-        if old is None or changed or len(rows) != len(old):
-            self._rows = rows
-            self._put({"ev": "kv-table", **table, "total": len(rows), "fresh": old is None, "rows": changed})
-
-    def _put_events(self) -> None:
-        self._ripe = None
-        if self._hold_events:
-            return
-        events, self._events = self._events, []
-        if events and self.panel and not self._snapshot:
-            self._put({"ev": "kv", "events": events})
 
     def _still_shown(self, ids: list[str]) -> int:
         """Where the shown part of the branch begins: where it did, if enough follows."""
@@ -352,7 +265,7 @@ class Connection:
         self._ids = ids
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, ids, strict=False)))
         if kept < len(old):
-            self._rows = None  # another branch: the page waits for its table, though it may be the same
+            self.panel.table_anew()  # another branch: the page waits for its table, though it may be the same
         for gone in self._stamps.keys() - set(ids):
             self._stamps.pop(gone)
             self._blocks.pop(gone, None)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..engine.status import EngineStatus
-from .kv_feed import KvFeed, Panel
+from .kv_feed import KvFeed
+from .panel_feed import PanelFeed
 from .reply_rate import ReplyRate
 from .reply_render import RunningReply
 from .views import View, list_item
@@ -29,8 +30,11 @@ SHELF_EVENTS = ("folders", "presets", "branch", "purged")
 """Events about the shelf of chats that every page gets as they are."""
 
 
-class Page(Panel, Protocol):
+class Page(Protocol):
     """What the hub tells an open page."""
+
+    session_id: str | None
+    panel: PanelFeed
 
     def note_status(self) -> None: ...
     def note_alerts(self) -> None: ...
@@ -89,7 +93,7 @@ class Hub:
     def leave(self, connection: Page) -> None:
         """A page has gone."""
         self._connections.discard(connection)
-        self.kv.unfollow(connection)
+        self.kv.unfollow(connection.panel)
         self._leave_temporary(connection.session_id)
         if self._connections:
             return

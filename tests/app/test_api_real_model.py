@@ -107,7 +107,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_long_prefill_frees_its_blocks(s
     with pytest.raises(httpx.ReadTimeout):
         server.http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 5}, timeout=0.5)
     steps = server.call(server.engine.stats)["steps"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while pool(server)["active"] and time.monotonic() < deadline:
         time.sleep(0.05)
     after = server.call(server.engine.stats)

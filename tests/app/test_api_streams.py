@@ -52,7 +52,7 @@ def test_sixteen_streams_run_at_once(server: ApiServer) -> None:
 
     def read(index: int) -> None:
         body = {"prompt": f"stream {index} " * 5, "max_tokens": 500, "stream": True}
-        with httpx.stream("POST", f"http://127.0.0.1:{server.port}/v1/completions", json=body, timeout=20) as answer:
+        with httpx.stream("POST", f"http://127.0.0.1:{server.port}/v1/completions", json=body, timeout=120) as answer:
             events = [line[6:] for line in answer.iter_lines() if line.startswith("data: {")]
         texts[index] = "".join(json.loads(event)["choices"][0]["text"] for event in events)
 
@@ -60,7 +60,7 @@ def test_sixteen_streams_run_at_once(server: ApiServer) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     assert texts == {index: f"STREAM {index} " * 5 for index in range(16)}
     assert stats(server)["steps"] < 16 * 50
 
@@ -86,6 +86,6 @@ def test_a_server_that_shuts_down_answers_waiting_requests_with_503(server: ApiS
     while stats(server)["running"] == 0:
         time.sleep(0.01)
     server.shut_down()
-    thread.join(2)
+    thread.join(60)
     assert answers[0].status_code == 503
     assert "shutting down" in answers[0].json()["error"]["message"]

@@ -18,7 +18,7 @@ def end_of(status: int, words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-P", "-c", LEAVES.format(status=status, words=words)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 

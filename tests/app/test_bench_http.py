@@ -264,11 +264,11 @@ def test_an_interrupted_bench_says_so_and_leaves_no_server(scripted, number):
     assert children
     process.send_signal(number)
     if number == signal.SIGTERM:
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 1
         assert errors.splitlines()[-1].startswith("pagedchat: The bench was interrupted")
-    _, alive = psutil.wait_procs(children, timeout=15)
-    process.communicate(timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=60)
+    process.communicate(timeout=120)
     assert not alive
 
 

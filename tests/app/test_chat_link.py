@@ -46,7 +46,7 @@ def ask(link: ChatLink, text: str, **more: object) -> tuple[str, dict]:
         reply = link.call("send", **{"session_id": None, "parent_id": None, "text": text, **more})["reply"]
         streamed = ""
         while True:
-            event = events.get(timeout=10)
+            event = events.get(timeout=60)
             if event["type"] == "delta" and event["message_id"] == reply["id"]:
                 assert event["offset"] == len(streamed)
                 streamed += event["text"]
@@ -56,7 +56,7 @@ def ask(link: ChatLink, text: str, **more: object) -> tuple[str, dict]:
 
 
 def raw(server: PageServer, **headers: str):
-    return connect(server.url.replace("http", "ws") + chat_socket.PATH, additional_headers=headers, open_timeout=5)
+    return connect(server.url.replace("http", "ws") + chat_socket.PATH, additional_headers=headers, open_timeout=30)
 
 
 TOO_LONG = "x" * (chat_socket.LARGEST_FRAME + 1)
@@ -88,7 +88,7 @@ def test_a_reply_streams_through_the_server_and_is_in_its_store(server, link):
 def test_who_does_not_follow_gets_no_events_and_followers_hear_of_others_chats(server, link):
     with link.events() as events:
         view = server.do(server.service.create_session())
-        assert events.get(timeout=5)["session"]["id"] == view["id"]
+        assert events.get(timeout=60)["session"]["id"] == view["id"]
     server.do(server.service.create_session())
     assert link.call("status")["state"] == "ready"
     assert events.empty()
@@ -196,7 +196,7 @@ def test_when_the_server_ends_a_follower_is_told_and_later_calls_say_so(tmp_path
         chats = ServerChats(RunningServer(1, server.port, server.url))
         follow = chats.events()
         events = follow.__enter__()
-    assert events.get(timeout=5) == {"type": "lost", "message": "The server has ended; everything is saved."}
+    assert events.get(timeout=60) == {"type": "lost", "message": "The server has ended; everything is saved."}
     with pytest.raises(PagedChatError, match="has ended"):
         chats.call("status")
     chats.close()

@@ -20,7 +20,7 @@ from support.command import pagedchat
 def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "pagedchat", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", env={**os.environ, **(env or {})}, timeout=60
+        command, capture_output=True, text=True, encoding="utf-8", env={**os.environ, **(env or {})}, timeout=120
     )
 
 
@@ -227,7 +227,7 @@ def test_a_signal_during_the_start_ends_it_quietly_with_code_0(number: signal.Si
             time.sleep(0.001)
         time.sleep(delay_s)
         process.send_signal(number)
-        errors = process.communicate(timeout=10)[1]
+        errors = process.communicate(timeout=60)[1]
 
     assert (process.returncode, errors) == (0, b"")
 

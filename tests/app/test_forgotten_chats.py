@@ -58,7 +58,7 @@ def told(server: PageServer, http: httpx.Client) -> str:
 
 @pytest.mark.parametrize("temporary", [False, True])
 def test_a_deleted_chat_is_in_no_answer_any_more(server: PageServer, temporary: bool) -> None:
-    with httpx.Client(base_url=server.url, timeout=20) as http:
+    with httpx.Client(base_url=server.url, timeout=120) as http:
         params = {"temperature": 0, "max_tokens": 12}
         kept = server.do(server.service.create_session(SYSTEM, params))["id"]
         ask(server, kept, "A question that stays.")

@@ -51,7 +51,7 @@ class Streaming:
         address = urlsplit(app.url)
         body = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "stream": True, **GREEDY}).encode()
         head = f"POST /v1/completions HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
-        self._socket = socket.create_connection((address.hostname or "", address.port or 0), timeout=20)
+        self._socket = socket.create_connection((address.hostname or "", address.port or 0), timeout=120)
         self._socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self._file = self._socket.makefile("rb")
 
@@ -129,6 +129,6 @@ def test_others_go_on_while_one_after_another_is_broken_off(app: RunningApp) -> 
         stream = Streaming(app, ids(300, 20 + number), 500)
         time.sleep(0.02)
         stream.leave()
-    staying.join(30)
+    staying.join(120)
     assert results[0][0] == 200 and results[0][1]["usage"]["completion_tokens"] == 300
     until_idle(app, 1)

@@ -40,7 +40,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context.set_default_timeout(60_000)
     expect.set_options(timeout=120_000)
     yield context
-    expect.set_options(timeout=15_000)
+    expect.set_options(timeout=45_000)
     context.close()
 
 

@@ -78,7 +78,7 @@ def test_the_terminal_says_when_compiled_kernels_take_over(tmp_path, capsys, mon
         assert "until they are ready, replies are slow" in told
         assert not task.done()
         engine._info.update(compiling=False, kernels=then, reason="why not")
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 60)
 
     asyncio.run(scene())
     told = capsys.readouterr()

@@ -12,7 +12,7 @@ from support.page_driver import CHROMIUM, CHROMIUM_FLAGS, PageDriver
 from support.page_server import PageServer
 from support.paged_client import PagedFakeClient
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=45_000)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,64 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from playwright.sync_api import Route, expect
 
 from support.page_driver import PageDriver
 from support.page_server import PageServer
+
+OAK = {"name": "oak.txt", "mimeType": "text/plain", "buffer": b"The oak stands by the gate."}
+
+
+@contextmanager
+def late_answer(page: PageDriver, server: PageServer) -> Iterator[None]:
+    """The page asks which files there are; it is told what there was before the block, and not before its end."""
+    documents: Any = server.service.documents
+    known, tell, there = threading.Event(), asyncio.Event(), documents.waiting
+
+    async def late(session: str) -> list[dict[str, Any]]:
+        del documents.waiting
+        found = await there(session)
+        known.set()
+        await tell.wait()
+        return found
+
+    documents.waiting = late
+    page.page.evaluate("() => { pagedchat.page.composer.files.refresh(); }")
+    assert known.wait(60)
+    yield
+    server.call(tell.set)
+    page.page.evaluate("(session) => pagedchat.page.socket.call('files', { session })", page.session_id)
+
+
+def test_a_file_that_an_older_answer_does_not_know_of_stays_and_is_sent(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    page, chips = same_page, same_page.test_id("file-chip")
+    with late_answer(page, server):
+        page.test_id("file-input").set_input_files(OAK)
+        expect(chips).to_have_attribute("data-state", "ready")
+    assert chips.count() == 1
+    page.ask("Where is the oak?")
+    expect(page.messages("user").get_by_test_id("file")).to_contain_text("oak.txt")
+
+
+def test_a_file_that_only_an_older_answer_knows_of_does_not_come_back(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    page, chips = same_page, same_page.test_id("file-chip")
+    page.test_id("file-input").set_input_files(OAK)
+    expect(chips).to_have_attribute("data-state", "ready")
+    with late_answer(page, server):
+        (file,) = server.do(server.service.documents.waiting(page.session_id))
+        server.do(server.service.documents.set_removed(file["id"], True))  # in another window
+        expect(chips).to_have_count(0)
+    assert chips.count() == 0
 
 
 def test_a_file_that_is_removed_while_it_is_read_does_not_come_back(same_page: PageDriver, server: PageServer) -> None:

@@ -237,6 +237,7 @@ def test_of_a_long_list_only_what_is_in_view_is_drawn(open_page: Callable[..., P
             "(id) => window.pagedchat.page.sidebar.sessions.get(id).title.startsWith('Only')", arg=made[0]
         )
         assert page.page.evaluate("window.kept.isConnected"), "the other lines keep their elements"
+        page.page.close()  # it would open chat after chat as each one goes
     finally:
 
         async def clear() -> None:

@@ -51,7 +51,7 @@ class ApiServer:
             result = function()
             return await result if asyncio.iscoroutine(result) else result
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(120)
 
     def shut_down(self) -> None:
         """Say that the server is going to end, as the app does before it stops."""

@@ -79,7 +79,7 @@ class ChatRoom:
         with self.store._reader.reading() as connection:
             return connection.execute("SELECT count(*) FROM messages").fetchone()[0]
 
-    async def until(self, condition: Any, seconds: float = 10.0) -> Any:
+    async def until(self, condition: Any, seconds: float = 60.0) -> Any:
         """Wait for ``condition`` to be true; returns its value."""
         async with asyncio.timeout(seconds):
             while not (value := condition()):

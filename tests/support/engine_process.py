@@ -69,7 +69,7 @@ def text_of(outputs: list[RequestOutput]) -> str:
     return "".join(output.text for output in outputs)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -64,7 +64,7 @@ class PageServer:
 
     def do(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine in the server's loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(15)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def call(self, function: Any, *args: Any) -> Any:
         """Run a plain function in the server's loop."""

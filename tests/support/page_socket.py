@@ -24,7 +24,7 @@ class Page:
         self._id += 1
         self.socket.send(json.dumps({"id": self._id, "op": op, **fields}))
         while True:
-            frame = json.loads(self.socket.recv(timeout=20))
+            frame = json.loads(self.socket.recv(timeout=120))
             if frame.get("re") == self._id:
                 assert "error" not in frame, frame
                 return frame["ok"]

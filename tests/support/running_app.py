@@ -37,7 +37,7 @@ class RunningApp:
         data_dir: Path,
         env: dict[str, str] | None = None,
         wait: str = "engine",
-        timeout_s: float = 90.0,
+        timeout_s: float = 180.0,
         scripted: bool = False,
         opens_browser: bool = False,
     ) -> None:
@@ -76,7 +76,7 @@ class RunningApp:
 
     # -- waiting ----------------------------------------------------------------------------------------------------
 
-    def wait_page(self, timeout_s: float = 60.0) -> str:
+    def wait_page(self, timeout_s: float = 120.0) -> str:
         """Wait for the ready line; the address it names."""
         deadline = time.monotonic() + timeout_s
         while not self.url:
@@ -104,7 +104,7 @@ class RunningApp:
                 raise AssertionError(f"the engine is not ready: {health}")
             time.sleep(0.05)
 
-    def wait_end(self, timeout_s: float = 10.0) -> int:
+    def wait_end(self, timeout_s: float = 60.0) -> int:
         """Wait for the process to end by itself; its exit code."""
         code = self.process.wait(timeout_s)
         for reader in self._readers:
@@ -140,7 +140,7 @@ class RunningApp:
 
     # -- ending -----------------------------------------------------------------------------------------------------
 
-    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 10.0) -> tuple[int, float]:
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 60.0) -> tuple[int, float]:
         """Send a signal and wait; exit code and seconds it took."""
         began = time.monotonic()
         self.process.send_signal(number)

@@ -34,7 +34,7 @@ def environment(**more: str) -> dict[str, str]:
 def piped(*arguments: str, data: bytes | str = b"", **more: str) -> subprocess.CompletedProcess[str]:
     """Run ``chat`` with ``data`` on stdin, to its end."""
     sent = data.encode() if isinstance(data, str) else data
-    done = subprocess.run(command(*arguments), input=sent, capture_output=True, timeout=60, env=environment(**more))
+    done = subprocess.run(command(*arguments), input=sent, capture_output=True, timeout=120, env=environment(**more))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -65,7 +65,7 @@ class TerminalChat:
         """Type a text and Enter."""
         os.write(self._terminal, (text + end).encode())
 
-    def expect(self, wanted: str, timeout_s: float = 30.0) -> str:
+    def expect(self, wanted: str, timeout_s: float = 120.0) -> str:
         """Wait until ``wanted`` is written after what was expected last; what came up to its end."""
         deadline = time.monotonic() + timeout_s
         while wanted not in self.screen[self._seen :]:
@@ -74,21 +74,21 @@ class TerminalChat:
         self._seen = self.screen.index(wanted, begin) + len(wanted)
         return self.screen[begin : self._seen]
 
-    def prompt(self, timeout_s: float = 30.0) -> None:
+    def prompt(self, timeout_s: float = 120.0) -> None:
         """Wait until nothing but the prompt stands after what was expected last, or at the end of what came since."""
         deadline = time.monotonic() + timeout_s
         while not (self.screen.endswith("> ") and len(self.screen) > self._seen):
             self._read(deadline, "the prompt")
         self._seen = len(self.screen)
 
-    def wait_idle(self, timeout_s: float = 30.0) -> None:
+    def wait_idle(self, timeout_s: float = 120.0) -> None:
         """Wait until its main thread waits for a key."""
         thread, deadline = psutil.Process(self.process.pid), time.monotonic() + timeout_s
         while thread.status() != psutil.STATUS_SLEEPING:
             assert time.monotonic() < deadline, f"busy for {timeout_s} s: {self.screen[-2000:]!r}"
             time.sleep(0.01)
 
-    def wait_end(self, timeout_s: float = 15.0) -> int:
+    def wait_end(self, timeout_s: float = 60.0) -> int:
         """Wait for its end; the exit code."""
         deadline = time.monotonic() + timeout_s
         while self.process.poll() is None:

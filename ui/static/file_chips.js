@@ -15,6 +15,7 @@ export class FileChips {
     this.act = act;
     this.items = []; // {id, name, size, tokens, problem, how, work, pasted}; without an id while it is on its way
     this.queued = new Set(); // ids of files that go with messages that wait
+    this.asked = 0; // goes up with each question what is there, and with all that makes an answer to it out of date
     this.element = h("ul.chips", { "aria-label": "Files for this message", hidden: true });
     this.input = h("input", { type: "file", multiple: true, hidden: true, "data-testid": "file-input",
       onchange: () => { this.add([...this.input.files]); this.input.value = ""; } });
@@ -67,12 +68,14 @@ export class FileChips {
     if (session) this.refresh();
   }
 
-  /** What the server has for the next message of this chat. What is on its way stays. */
+  /** What the server has for the next message of this chat. What is on its way stays. Answers do not come in the order of
+   * their questions, and none knows of what has happened to the chips since: only the newest counts. */
   async refresh() {
     const session = this.act.session();
     if (!session) return;
+    const asked = (this.asked += 1);
     const found = await this.act.call("files", { session }).catch(() => null);
-    if (!found || session !== this.act.session()) return;
+    if (!found || asked !== this.asked || session !== this.act.session()) return;
     const known = new Map(this.items.map((one) => [one.id, one]));
     const coming = this.items.filter((one) => !one.id);
     const comes = (one) => !known.has(one.id) && coming.some(({ name, size }) => name === one.name && size === one.size);
@@ -122,6 +125,7 @@ export class FileChips {
     item.work = null;
     this.#draw();
     this.act.changed();
+    this.refresh(); // one that was asked for before does not know of this file
   }
 
   /** Nothing that was pasted is lost: it goes into the message then, that of the chat where it was pasted. */
@@ -153,12 +157,14 @@ export class FileChips {
     if (!this.items.length) return;
     this.items = this.items.filter((one) => !ids.includes(one.id) && !refused.includes(one.id));
     this.#draw();
-    for (const file of refused) this.act.call("remove_file", { file }).catch(complain);
+    this.asked += 1;
+    Promise.all(refused.map((file) => this.act.call("remove_file", { file }).catch(complain))).then(() => this.refresh());
   }
 
   async #remove(item) {
     this.items = this.items.filter((one) => one !== item);
     item.removed = true; // what is on its way is removed once it is there
+    this.asked += 1;
     this.#draw();
     this.act.changed();
     if (!item.id) return;

@@ -52,6 +52,6 @@ export class ReadAloud {
 function textOf(element) {
   return [...element.querySelectorAll(".b")].map((block) => {
     const code = block.querySelector(".code-holder");
-    return code ? `Code in ${code.querySelector(".code-bar span")?.textContent ?? "text"}.` : block.innerText;
+    return code ? `Code in ${code.querySelector(".code-bar span")?.textContent ?? "text"}.` : block.textContent; // innerText would lay the page out
   }).join("\n");
 }

@@ -1,11 +1,12 @@
 // The block table of the shown branch: one row a logical block. Only rows that changed touch the DOM.
-// A long chat has thousands of rows: they are boxes of one height that cost no layout while they are out of view.
+// A long chat has thousands of rows: they are boxes of one height, in groups that cost nothing while out of view.
 
 import { framed, h } from "./dom.js";
 import { plural } from "./format.js";
 
 const ROW = 24; // pixels, as in panel.css
 const AROUND = 20; // rows beyond what is in view
+const GROUP = 64; // rows that are styled and laid out together, or not at all
 const TOLD = ["logical", "physical", "count", "tokens"];
 const BLANK = h("tr", { role: "row" }, h("td", { role: "cell" })); // a row without any cell is none
 
@@ -21,10 +22,11 @@ export class BlockTable {
     this.elements = [];
     this.bare = new Set(); // rows whose cells are not there or say what was
     this.summary = h("small");
-    this.body = h("tbody", { role: "rowgroup" });
-    this.holder = h("div.table-scroll", { tabIndex: 0 }, h("table", { role: "table", "data-testid": "kv-table" },
+    this.groups = [];
+    this.body = h("table", { role: "table", "data-testid": "kv-table" },
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...["logical", "physical", "slots", "refs", "shared with"].map((name) =>
-        h("th", { role: "columnheader", scope: "col" }, name)))), this.body));
+        h("th", { role: "columnheader", scope: "col" }, name)))));
+    this.holder = h("div.table-scroll", { tabIndex: 0 }, this.body);
     this.ask = framed(() => this.#draw());
     this.holder.addEventListener("scroll", this.ask, { passive: true });
     new ResizeObserver(this.ask).observe(this.holder);
@@ -43,16 +45,13 @@ export class BlockTable {
     Object.assign(this, { blockSize, session });
     this.element.ariaBusy = "false";
     if (fresh) this.rows = [];
-    const added = document.createDocumentFragment();
     for (const { span, physical, ...run } of runs) {
       for (let at = 0; at < span; at++) {
         const logical = run.logical + at;
-        this.#put({ ...run, logical, physical: physical ? physical[at] : this.rows[logical].physical }, added);
+        this.#put({ ...run, logical, physical: physical ? physical[at] : this.rows[logical].physical });
       }
     }
-    this.body.append(added);
-    this.rows.length = total;
-    while (this.body.childElementCount > total) this.body.lastElementChild.remove();
+    this.#fit(total);
     this.holder.hidden = !total;
     this.none.hidden = Boolean(total);
     this.summary.title = total ? `The tokens of this branch fill ${plural(total, "block")}; ${this.physical.length} of them are in the pool now` : "";
@@ -76,17 +75,29 @@ export class BlockTable {
   }
 
   /** Every row is there; its cells are made when it comes near the view. */
-  #put(row, into) {
+  #put(row) {
     this.rows[row.logical] = row;
-    let element = this.elements[row.logical];
-    if (!element?.parentNode) {
-      element = this.elements[row.logical] = BLANK.cloneNode(true);
-      into.append(element);
-    }
+    const element = (this.elements[row.logical] ??= this.#groupOf(row.logical).appendChild(BLANK.cloneNode(true)));
     const missing = row.physical === null;
     if (element.classList.contains("missing") !== missing) element.classList.toggle("missing", missing);
     for (const name of TOLD) set(element, `data-${name}`, String(row[name] ?? ""));
     this.bare.add(row.logical);
+  }
+
+  #groupOf(logical) {
+    const at = Math.floor(logical / GROUP);
+    return (this.groups[at] ??= this.body.appendChild(h("tbody", { role: "rowgroup" })));
+  }
+
+  /** Let go of the rows from `total` on, and give each group its height. */
+  #fit(total) {
+    this.rows.length = total;
+    for (const element of this.elements.splice(total)) element.remove();
+    for (const group of this.groups.splice(Math.ceil(total / GROUP))) group.remove();
+    for (const group of this.groups) {
+      const height = `${group.childElementCount * ROW}px`;
+      if (group.style.height !== height) group.style.height = height;
+    }
   }
 
   /** Fill the rows in view and near it. */
