@@ -258,6 +258,7 @@ def test_what_was_live_is_marked_while_there_is_no_connection_and_old_events_go_
         panel, lamp = chat.page.locator("#pc-kv"), chat.page.locator("#pc-kv .lamp")
         load = panel.locator(".gauges div").filter(has_text="running").locator("b")
         chat.new_chat()
+        chat.panel_tab("events")
         chat.send("A long one")
         expect(chat.page.locator(".item .live span")).to_contain_text("tok/s")
         expect(load).to_have_text("1 / 0")
@@ -280,7 +281,7 @@ def test_an_engine_that_begins_anew_clears_the_events_of_the_last_one(
     chat: PageDriver, ready_again: PageServer
 ) -> None:
     chat.ask("Before")
-    rows = chat.page.locator(".events .seq")
+    rows = chat.panel_tab("events").locator(".seq")
     expect(rows.first).to_be_visible()
     chat.page.evaluate(
         """() => { const { panel } = window.pagedchat.page;

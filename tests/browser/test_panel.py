@@ -179,6 +179,7 @@ def test_what_sending_would_cost_is_said_before_sending(chat: PageDriver, server
 
 def test_events_are_told_in_words(chat: PageDriver, server: PageServer) -> None:
     chat.ask("Tell me what happens")
+    chat.panel_tab("events")
     settle(chat, server)
     expect(chat.page.locator(".events li").first).to_contain_text("released")
     chat.page.get_by_role("button", name="Pause").click()

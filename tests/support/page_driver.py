@@ -130,6 +130,11 @@ class PageDriver:
         expect(self.page.get_by_text(place, exact=True)).to_be_visible()
         self.wait_done()
 
+    def panel_tab(self, name: str) -> Locator:
+        """Choose a part of the KV panel; its element."""
+        self.test_id(f"kv-tab-{name}").click()
+        return self.page.locator(f"#pc-kv-{name}")
+
     def grid(self) -> dict[str, int]:
         """The numbers of what is drawn."""
         data: Any = self.test_id("kv-grid").evaluate("(element) => ({...element.dataset})")

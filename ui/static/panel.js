@@ -2,13 +2,13 @@
 
 import { byId, framed, h, iconButton } from "./dom.js";
 import { EventStrip } from "./events.js";
-import { bytes, count, percent } from "./format.js";
 import { Grid } from "./grid.js";
 import { KvModel, unpacked } from "./kvmodel.js";
+import { Figures } from "./panel_figures.js";
+import { PanelTabs } from "./panel_tabs.js";
 import { BlockTable } from "./table.js";
 
 const CONSERVED = "The engine has counted: free, cached and active blocks are all blocks of the pool, and each block has as many references as requests hold it";
-const LEGEND = ["active", "shared", "cached", "free"];
 
 export class Panel {
   /** `act` has: call(op, args), close(), hueOf(owner), titleOf(owner), session(). */
@@ -26,29 +26,20 @@ export class Panel {
       act.titleOf, act.hueOf);
     this.events = new EventStrip(act.titleOf);
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
-    this.gauges = Object.fromEntries(["hits", "load", "preemptions", "sharing"].map((name) => [name, h("b", {}, "–")]));
-    this.size = h("small");
-    this.bar = h("div.usage", { role: "img" }, h("i.active"), h("i.shared"), h("i.cached"));
-    this.legend = Object.fromEntries(LEGEND.map((name) => [name, h("b", {}, "–")]));
-    this.mine = h("b", {}, "–");
-    this.ofBranch = h("span.mine", { hidden: true, title: "Pale in the colour of the shown chat" }, h("i"), "cached, this branch ", this.mine);
+    this.figures = new Figures(this.model, this.grid, act);
+    this.tabs = new PanelTabs([
+      { id: "table", title: "Table", element: this.table.element },
+      { id: "events", title: "Events", element: this.events.element },
+    ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
     this.#build();
     document.addEventListener("visibilitychange", () => this.#follow());
   }
 
   #build() {
-    const gauge = (name, label, title) => h("div", { title }, this.gauges[name], h("span", {}, label));
     byId("pc-kv").append(
       h("h2", {}, "KV blocks", this.lamp, iconButton("close", "Hide the KV panel", () => this.act.close())),
-      h("div.gauges", {},
-        gauge("hits", "prefix hits", "Share of all prompt tokens whose KV was found in the cache"),
-        gauge("load", "running / waiting", "Requests in the engine"),
-        gauge("preemptions", "preempted", "Requests that lost their blocks for a while because the pool was full"),
-        gauge("sharing", "saved by sharing", "References over blocks in use: how often each block would be stored without sharing")),
-      h("div", {}, this.bar, h("div.legend", {}, ...Object.entries(this.legend).map(([name, value]) =>
-        h(`span.${name}`, {}, h("i"), `${name} `, value)), this.ofBranch, this.size)),
-      this.grid.element, this.table.element, this.events.element);
+      ...this.figures.elements, this.grid.element, this.tabs.element);
   }
 
   /** Take what the server tells of blocks. */
@@ -106,7 +97,7 @@ export class Panel {
     this.missed = false;
     this.live = true;
     this.model.load(snapshot);
-    if (info?.kv_bytes) this.size.textContent = `${count(snapshot.num_blocks)} × ${snapshot.block_size} tokens, ${bytes(info.kv_bytes)}`;
+    this.figures.tellSize(snapshot, info?.kv_bytes);
     this.takeStats(stats);
     this.redraw();
   }
@@ -122,7 +113,7 @@ export class Panel {
 
   takeStats(stats) {
     if (!stats) return;
-    this.stats = stats;
+    this.figures.stats = stats;
     if (stats.books) this.#check(stats.books);
     this.redraw();
   }
@@ -168,7 +159,7 @@ export class Panel {
     if (!this.model.loaded) return;
     this.grid.update();
     this.events.show(this.model.log);
-    this.#drawGauges();
+    this.figures.draw(this.live);
   }
 
   #drawLamp() {
@@ -176,25 +167,6 @@ export class Panel {
     byId("pc-kv").classList.toggle("stale", !live);
     set(this.lamp, !live ? "not live" : conserved ? "conserved" : "counts do not add up");
     this.lamp.classList.toggle("bad", live && !conserved);
-  }
-
-  #drawGauges() {
-    const { free, cached, active, shared } = this.model.totals;
-    const { stats = {}, gauges, legend } = this;
-    const sharing = this.model.sharing;
-    set(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
-    set(gauges.load, !this.live ? "–" : `${stats.running ?? 0} / ${stats.waiting ?? 0}`);
-    set(gauges.preemptions, count(stats.preemptions ?? 0));
-    set(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
-    const share = (value) => `${(100 * value) / this.model.total}%`;
-    const widths = { active: active - shared, shared, cached };
-    for (const [name, value] of Object.entries(widths)) this.bar.querySelector(`.${name}`).style.width = share(value);
-    for (const [name, value] of Object.entries({ active, shared, cached, free })) set(legend[name], count(value));
-    const mine = this.grid.numPale;
-    this.ofBranch.hidden = !mine;
-    this.ofBranch.style.setProperty("--c", `var(--pc-own-${this.act.hueOf(this.grid.branchOwner)})`);
-    set(this.mine, count(mine));
-    this.bar.setAttribute("aria-label", `${active} active, ${cached} cached, ${free} free`);
   }
 }
 
