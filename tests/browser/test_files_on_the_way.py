@@ -15,6 +15,15 @@ from support.page_server import PageServer
 
 OAK = {"name": "oak.txt", "mimeType": "text/plain", "buffer": b"The oak stands by the gate."}
 
+HOLD = """(op) => {
+  const { socket } = pagedchat.page, held = [];
+  const ask = (...call) => Object.getPrototypeOf(socket).call.apply(socket, call);
+  const later = (...call) => new Promise((go) => held.push(go)).then(() => ask(...call));
+  socket.call = (...call) => (call[0] === op ? later : ask)(...call);
+  window.letGo = () => { delete socket.call; for (const go of held) go(); };
+}"""
+"""Calls of this name leave the page only after ``letGo()``."""
+
 
 @contextmanager
 def late_answer(page: PageDriver, server: PageServer) -> Iterator[None]:
@@ -60,6 +69,56 @@ def test_a_file_that_only_an_older_answer_knows_of_does_not_come_back(
         server.do(server.service.documents.set_removed(file["id"], True))  # in another window
         expect(chips).to_have_count(0)
     assert chips.count() == 0
+
+
+def test_what_is_sent_while_its_chat_begins_goes_there_with_its_file(same_page: PageDriver) -> None:
+    page = same_page
+    page.page.evaluate("pagedchat.page.open(null)")
+    page.page.wait_for_function("!pagedchat.page.session && !pagedchat.page.switching")
+    page.page.evaluate(HOLD, "create")
+    page.test_id("composer").fill("Where is the oak?")
+    page.test_id("file-input").set_input_files(OAK)
+    page.test_id("send").click()
+    page.page.evaluate("letGo()")
+    expect(page.messages("user").get_by_test_id("file")).to_contain_text("oak.txt")
+    expect(page.test_id("composer")).to_have_value("")
+
+
+def test_what_is_sent_while_a_new_chat_is_opened_does_not_stay_in_the_composer(same_page: PageDriver) -> None:
+    page = same_page
+    page.ask("Hello")
+    page.page.evaluate(HOLD, "create")
+    page.page.keyboard.press("Control+k")
+    expect(page.test_id("composer")).to_be_focused()
+    page.page.keyboard.type("Quick question")
+    page.page.keyboard.press("Enter")
+    page.page.evaluate("letGo()")
+    expect(page.messages("user")).to_contain_text("Quick question")
+    page.wait_done()
+    expect(page.test_id("composer")).to_have_value("")
+
+
+def test_a_message_whose_file_is_read_goes_into_no_other_chat_that_is_opened_meanwhile(same_page: PageDriver) -> None:
+    page, held = same_page, list[Route]()
+    page.ask("First")
+    first = page.session_id
+    page.new_chat()
+    page.ask("Second")
+    second = page.session_id
+    page.page.route("**/ui/files?*", lambda route: held.append(route))
+    with page.page.expect_request("**/ui/files?*"):
+        page.test_id("file-input").set_input_files(OAK)
+    page.test_id("composer").fill("Where is the oak?")
+    page.test_id("send").click()
+    page.open_chat(first)
+    held[0].continue_()
+    expect(page.page.locator(".box .problem")).to_contain_text("Your message was not sent")
+    page.page.unroute("**/ui/files?*")
+    assert page.texts()[::2] == ["First"]
+    page.open_chat(second)
+    expect(page.test_id("composer")).to_have_value("Where is the oak?")
+    page.ask("Where is the oak?")
+    expect(page.messages("user").last.get_by_test_id("file")).to_contain_text("oak.txt")
 
 
 def test_a_file_that_is_removed_while_it_is_read_does_not_come_back(same_page: PageDriver, server: PageServer) -> None:

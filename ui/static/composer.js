@@ -9,12 +9,14 @@ import { SlashMenu } from "./slash.js";
 
 const PLACEHOLDER = "Write a message";
 const PLACEHOLDER_RUNNING = "Write the next message";
+const LEFT = "Your message was not sent: its chat was left before its file was read. It waits there.";
 const TALLEST = 1 / 3; // of the window
 
 export class Composer {
   /** `act` has: send(text, files, stored), queue(text, files), probe(text, files), each a promise; stop(), stopOthers(), editLast(),
-   * begin() -> promise of a chat's id, saveDraft(session, text, version), call(op, fields), commands -> list,
-   * run(command, rest) -> whether it is done with, and limits() -> {context, ready}. */
+   * arrived() -> promise that the chat which was asked for is shown, begin() -> promise of a chat's id,
+   * saveDraft(session, text, version), call(op, fields), commands -> list, run(command, rest) -> whether it is done with,
+   * and limits() -> {context, ready}. */
   constructor(act) {
     this.act = act;
     this.session = null;
@@ -171,10 +173,11 @@ export class Composer {
 
   async #deliver(typed, text) {
     this.#setBusy(true);
-    const session = this.session;
     const { refused } = this.files; // one that is still being read may turn out to be another, and is to be seen
     try {
-      const files = await this.files.settled();
+      await this.act.arrived();
+      const { session, files } = await this.files.settled();
+      if (session !== this.session) throw new Error(LEFT);
       const stored = () => this.delivered(session, typed); // a chat that begins with it is shown only then
       await this.drafts.send(session, () => (this.running ? this.act.queue(text, files) : this.act.send(text, files, stored)));
       this.files.sent(files, refused);

@@ -94,23 +94,21 @@ export class FileChips {
 
   async add(files, pasted = null) {
     if (!files.length) return;
-    const items = files.map((file) => ({ name: file.name || "file", size: file.size, pasted, session: this.act.session() }));
+    const session = this.act.session();
+    const items = files.map((file) => ({ name: file.name || "file", size: file.size, pasted, session }));
     this.items.push(...items);
+    const begun = session ?? this.act.begin();
+    items.forEach((item, at) => { item.work = this.#send(item, files[at], begun); });
     this.#draw();
-    try {
-      const session = items[0].session ?? (await this.act.begin());
-      for (const item of items) item.session = session;
-      for (const item of items) if (!this.items.includes(item)) this.items.push(item); // the chat has begun meanwhile
-      items.forEach((item, at) => { item.work = this.#send(item, files[at], session); });
-      this.#draw();
-      await Promise.all(items.map((item) => item.work));
-    } catch (error) {
-      for (const item of items) this.#failed(item, error);
-    }
+    await Promise.all(items.map((item) => item.work));
   }
 
-  async #send(item, file, session) {
+  /** `begun`: the chat, or a promise of the one that begins with this file. */
+  async #send(item, file, begun) {
     try {
+      const session = (item.session = await begun);
+      if (!this.items.includes(item) && !item.removed) this.items.push(item); // the chat has begun meanwhile
+      this.#draw();
       const address = `${ROUTE}?session=${encodeURIComponent(session)}&name=${encodeURIComponent(item.name)}`;
       const answer = await fetch(address, { method: "POST", body: file, headers: { "content-type": file.type || "application/octet-stream" } })
         .catch(() => { throw new Error(`“${item.name}” could not be sent; is pagedchat still running?`); });
@@ -146,10 +144,12 @@ export class FileChips {
     if (files?.length) this.#draw();
   }
 
-  /** Wait for what is on its way; resolves with the ids of all that can be sent. */
+  /** Wait for what is on its way, and for the chat that begins with it; resolves with that chat, and with the ids of all
+   * that can be sent in the one that is shown then. */
   async settled() {
-    await Promise.all(this.items.map((one) => one.work));
-    return this.ready;
+    const [shown, coming] = [this.act.session(), this.items.filter((one) => one.work)];
+    await Promise.all(coming.map((one) => one.work));
+    return { session: shown ?? coming[0]?.session ?? null, files: this.ready };
   }
 
   /** A message has taken these along; it went without those that had been `refused` before, which do not come back. */

@@ -3,7 +3,7 @@
 import { COMMANDS } from "./commands.js";
 import { compactOffer } from "./compaction.js";
 
-/** The `act` of a `Composer`. `page` has: socket, turns, session, current, chat, banner, waiting, ensureChat(). */
+/** The `act` of a `Composer`. `page` has: socket, turns, session, current, chat, banner, waiting, switching, ensureChat(). */
 export function writing(page) {
   return {
     send: (text, files, stored) => page.turns.send(text, files, stored),
@@ -15,6 +15,7 @@ export function writing(page) {
     saveDraft: (session, text, version) => page.socket.call("draft", { session, text, version }),
     call: (op, fields) => page.socket.call(op, fields),
     begin: () => page.ensureChat(),
+    arrived: () => page.switching,
     offer: (found) => compactOffer(page, found),
     limits: () => ({ ready: page.banner.ready, empty: !page.chat.ids.length }),
     commands: COMMANDS,
