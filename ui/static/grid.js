@@ -13,7 +13,8 @@ export class Grid {
   /** `hueOf(owner)` gives 0 to 5; `titleOf(owner)` a name for the tooltip. */
   constructor(model, hueOf, titleOf) {
     Object.assign(this, { model, hueOf, titleOf });
-    this.canvas = h("canvas", { role: "img" });
+    this.canvas = h("canvas"); // grid_pick.js makes it a control
+    this.picked = null;
     this.tip = h("div.tip", { hidden: true });
     this.note = h("p.grid-note", { hidden: true });
     this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.note, this.tip);
@@ -31,6 +32,18 @@ export class Grid {
   mark(blocks) {
     this.marked = new Set(blocks);
     this.draw();
+  }
+
+  /** Ring the block that is picked; null: none. */
+  setPicked(block) {
+    this.picked = block;
+    this.draw();
+  }
+
+  /** The block that is drawn at a place of the canvas; null: none. */
+  blockAt(x, y) {
+    const block = Math.floor(y / this.size) * this.columns + Math.floor(x / this.size);
+    return x >= 0 && x < this.columns * this.size && block >= 0 && block < this.shown ? block : null;
   }
 
   /** Blocks of the shown branch: cached ones are drawn pale in its colour instead of grey. */
@@ -64,6 +77,7 @@ export class Grid {
     this.colours ??= this.#colours();
     for (let block = 0; block < this.shown; block++) this.#cell(pen, block);
     this.#drawFlashes(pen);
+    this.#ring(pen);
     this.#told();
   }
 
@@ -76,6 +90,7 @@ export class Grid {
     for (const block of model.changed) {
       if (block < this.shown) this.#cell(pen, block, true);
     }
+    this.#ring(pen);
     this.#told();
   }
 
@@ -148,6 +163,16 @@ export class Grid {
     }
   }
 
+  #ring(pen) {
+    if (this.picked === null || this.picked >= this.shown) return;
+    const { size, columns, colours } = this;
+    const gap = size > 12 ? 3 : size > 6 ? 2 : 1;
+    const x = (this.picked % columns) * size, y = Math.floor(this.picked / columns) * size;
+    pen.lineWidth = 2;
+    pen.strokeStyle = colours.accent;
+    pen.strokeRect(x, y, size - gap, size - gap);
+  }
+
   #hatch(pen, x, y, w, radius, block) {
     pen.save();
     pen.beginPath();
@@ -206,17 +231,16 @@ export class Grid {
 
   #hover(event) {
     const { offsetX, offsetY } = event;
-    const block = Math.floor(offsetY / this.size) * this.columns + Math.floor(offsetX / this.size);
-    const inside = offsetX < this.columns * this.size && block >= 0 && block < this.shown;
-    this.tip.hidden = !inside;
-    if (!inside) return;
-    this.tip.textContent = this.#words(block);
+    const block = this.blockAt(offsetX, offsetY);
+    this.tip.hidden = block === null;
+    if (block === null) return;
+    this.tip.textContent = this.wordsOf(block);
     const room = this.element.clientWidth - this.tip.offsetWidth;
     this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${offsetY + 16}px)`;
   }
 
   /** All that is known of a block: state, references, whose it is or was, tokens. */
-  #words(block) {
+  wordsOf(block) {
     const { model } = this;
     const state = model.state[block];
     const parts = [`Block ${block}`, STATE_NAMES[state]];

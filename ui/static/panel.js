@@ -3,6 +3,7 @@
 import { byId, framed, h, iconButton } from "./dom.js";
 import { EventStrip } from "./events.js";
 import { Grid } from "./grid.js";
+import { GridPick } from "./grid_pick.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
 import { PanelTabs } from "./panel_tabs.js";
@@ -22,7 +23,9 @@ export class Panel {
     this.missed = false;
     this.end = null;
     this.grid = new Grid(this.model, act.hueOf, act.titleOf);
-    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks) },
+    this.picked = null;
+    this.pickListeners = [];
+    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks), pick: (block) => this.pick(block) },
       act.titleOf, act.hueOf);
     this.events = new EventStrip(act.titleOf);
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
@@ -34,6 +37,8 @@ export class Panel {
     this.redraw = framed(() => this.#draw());
     this.#build();
     document.addEventListener("visibilitychange", () => this.#follow());
+    this.gridPick = new GridPick(this);
+    this.onPick((block) => this.table.pick(block));
   }
 
   #build() {
@@ -71,6 +76,18 @@ export class Panel {
 
   /** What is shown was true once; the next snapshot is live again. */
   stale() {
+  /** Pick one physical block, for all parts of the panel; null: none. */
+  pick(block) {
+    if (block === this.picked) return;
+    this.picked = block;
+    for (const listener of this.pickListeners) listener(block);
+  }
+
+  /** Call `listener(block)` whenever another block is picked; null: none. */
+  onPick(listener) {
+    this.pickListeners.push(listener);
+  }
+
     this.live = false;
     this.redraw();
   }

@@ -15,7 +15,7 @@ function set(element, name, value) {
 }
 
 export class BlockTable {
-  /** `act.hover(blocks)` outlines blocks in the grid; `nameOf(owner)` says with whom a block is shared. */
+  /** `act.hover(blocks)` outlines blocks in the grid, `act.pick(block)` picks one; `nameOf(owner)` says with whom a block is shared. */
   constructor(act, nameOf, hueOf) {
     Object.assign(this, { act, nameOf, hueOf });
     this.rows = [];
@@ -37,7 +37,35 @@ export class BlockTable {
       this.act.hover(physical ? [Number(physical)] : []);
     });
     this.body.addEventListener("pointerleave", () => this.act.hover([]));
+    this.body.addEventListener("click", (event) => {
+      const physical = event.target.closest("tbody tr")?.dataset.physical;
+      if (physical) this.act.pick(Number(physical));
+    });
+    this.picked = null;
     this.take([], 0, true, 16, null);
+  }
+
+  /** Mark the row of a physical block and bring it into view; null: none. */
+  pick(block) {
+    this.picked = block;
+    const at = this.#markPicked();
+    if (at >= 0) this.reveal(at);
+  }
+
+  /** Scroll to a row. */
+  reveal(logical) {
+    const top = logical * ROW, { scrollTop, clientHeight } = this.holder;
+    const head = this.body.tHead.offsetHeight;
+    if (top < scrollTop) this.holder.scrollTop = top;
+    else if (top + ROW + head > scrollTop + clientHeight) this.holder.scrollTop = top + ROW + head - clientHeight;
+  }
+
+  #markPicked() {
+    const at = this.picked === null ? -1 : this.rows.findIndex(({ physical }) => physical === this.picked);
+    this.marked?.classList.remove("picked");
+    this.marked = at < 0 ? null : this.elements[at];
+    this.marked?.classList.add("picked");
+    return at;
   }
 
   /** Runs of rows that changed (see kv_packing.py); `total` rows in all. `fresh` forgets what was there. */
@@ -52,6 +80,7 @@ export class BlockTable {
       }
     }
     this.#fit(total);
+    this.#markPicked();
     this.holder.hidden = !total;
     this.none.hidden = Boolean(total);
     this.summary.title = total ? `The tokens of this branch fill ${plural(total, "block")}; ${this.physical.length} of them are in the pool now` : "";
