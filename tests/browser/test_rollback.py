@@ -70,7 +70,13 @@ def test_the_page_tells_the_problem_and_its_button_goes_back(
     expect(chat.page.get_by_text("is gone.")).to_be_visible()
     expect(banner).to_be_visible()
     recovery.refusal = ""
-    button.click()
+    if state == "ready":
+        chat.test_id("kv-menu").click()
+        chat.test_id("kv-rollback").click()
+        expect(chat.test_id("dialog")).to_contain_text("Go back to what worked?")
+        chat.test_id("confirm").click()
+    else:
+        button.click()
 
     expect(banner).to_be_hidden()
     chat.new_chat()

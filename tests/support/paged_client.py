@@ -83,6 +83,11 @@ class PagedFakeClient(FakeEngineClient):
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         return branch_rows(self.kv_manager, token_ids, salt, list(self._requests.values()))
 
+    async def reset_cache(self) -> None:
+        await super().reset_cache()
+        self.kv_manager.reset()
+        self._forward()
+
     async def forget(self, session: str) -> dict[str, int]:
         await super().forget(session)
         blocks = self.kv_manager.forget(session)

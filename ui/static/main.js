@@ -65,6 +65,7 @@ class Page {
       hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
       titleOf: (owner) => this.owners.nameOf(owner),
       session: () => this.current,
+      wayBack: () => this.banner.status?.configuration?.way_back, goBack: () => this.goBack(),
     });
     this.settings = new Settings({
       page: this, fill: fillSettings, closed: () => { placeToasts(); this.composer.focus(); },

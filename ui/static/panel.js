@@ -6,44 +6,50 @@ import { Grid } from "./grid.js";
 import { GridPick } from "./grid_pick.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
+import { PanelMenu } from "./panel_menu.js";
 import { PanelTabs } from "./panel_tabs.js";
 import { BlockTable } from "./table.js";
 
 const CONSERVED = "The engine has counted: free, cached and active blocks are all blocks of the pool, and each block has as many references as requests hold it";
 
 export class Panel {
-  /** `act` has: call(op, args), close(), hueOf(owner), titleOf(owner), session(). */
+  /** `act` has: call(op, args), close(), hueOf(owner), titleOf(owner), session(), wayBack(), goBack(). */
   constructor(act) {
     this.act = act;
-    this.model = new KvModel();
+    this.model = new KvModel(); // the pool as it is now
+    this.shown = this.model; // what is drawn: now, a moment of the past, or a recording
+    this.past = null; // words for what is drawn where that is not now
+    this.modelListeners = [];
     this.wanted = false;
     this.following = false;
     this.online = false;
     this.live = true; // until told otherwise: there is nothing to be seen before the first snapshot
     this.missed = false;
     this.end = null;
-    this.grid = new Grid(this.model, act.hueOf, act.titleOf);
     this.picked = null;
     this.pickListeners = [];
+    this.titleOf = (owner) => this.shown.names?.get(owner) ?? act.titleOf(owner);
+    this.grid = new Grid(this.model, act.hueOf, this.titleOf);
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks), pick: (block) => this.pick(block) },
       act.titleOf, act.hueOf);
     this.events = new EventStrip(act.titleOf);
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
     this.figures = new Figures(this.model, this.grid, act);
+    this.menu = new PanelMenu(this);
     this.tabs = new PanelTabs([
       { id: "table", title: "Table", element: this.table.element },
       { id: "events", title: "Events", element: this.events.element },
     ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
-    this.#build();
-    document.addEventListener("visibilitychange", () => this.#follow());
     this.gridPick = new GridPick(this);
     this.onPick((block) => this.table.pick(block));
+    this.#build();
+    document.addEventListener("visibilitychange", () => this.#follow());
   }
 
   #build() {
     byId("pc-kv").append(
-      h("h2", {}, "KV blocks", this.lamp, iconButton("close", "Hide the KV panel", () => this.act.close())),
+      h("h2", {}, "KV blocks", this.lamp, this.menu.button, iconButton("close", "Hide the KV panel", () => this.act.close())),
       ...this.figures.elements, this.grid.element, this.tabs.element);
   }
 
@@ -74,8 +80,6 @@ export class Panel {
     this.stale();
   }
 
-  /** What is shown was true once; the next snapshot is live again. */
-  stale() {
   /** Pick one physical block, for all parts of the panel; null: none. */
   pick(block) {
     if (block === this.picked) return;
@@ -88,6 +92,29 @@ export class Panel {
     this.pickListeners.push(listener);
   }
 
+  /** Draw another model than that of now, `words` say which; null words: the pool of now again. Blocks of the shown
+   * branch are known of now only. */
+  showModel(model, words) {
+    this.past = words;
+    this.shown = words === null ? this.model : model;
+    this.grid.model = this.figures.model = this.shown;
+    this.#setBranch();
+    for (const listener of this.modelListeners) listener(this.shown, words);
+    this.redraw();
+  }
+
+  /** Call `listener(model, words)` whenever another model is drawn; null words: that of now. */
+  onModel(listener) {
+    this.modelListeners.push(listener);
+  }
+
+  #setBranch() {
+    if (this.past !== null) this.grid.setBranch([], null);
+    else this.grid.setBranch(this.table.physical, this.table.session, this.table.held);
+  }
+
+  /** What is shown was true once; the next snapshot is live again. */
+  stale() {
     this.live = false;
     this.redraw();
   }
@@ -123,7 +150,7 @@ export class Panel {
     if (!this.model.loaded) return;
     for (const event of events.map(unpacked)) {
       if (!this.model.apply(event)) return this.#ask();
-      if (event.type === "copied" || event.type === "evicted") this.grid.flash(event.blocks);
+      if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
     }
     this.redraw();
   }
@@ -159,31 +186,32 @@ export class Panel {
   takeTable({ rows, total, fresh, block_size: blockSize, session, end }) {
     if (session !== this.act.session() || end !== this.end) return;
     this.table.take(rows, total, fresh, blockSize, session);
-    this.grid.setBranch(this.table.physical, session, this.table.held);
+    this.#setBranch();
     this.redraw();
   }
 
   /** No chat is shown. */
   clearTable() {
     this.table.take([], 0, true, this.model.blockSize, null);
-    this.grid.setBranch([], null);
+    this.#setBranch();
     this.redraw();
   }
 
   #draw() {
     if (document.hidden) return;
     this.#drawLamp();
-    if (!this.model.loaded) return;
+    if (!this.shown.loaded) return;
     this.grid.update();
     this.events.show(this.model.log);
-    this.figures.draw(this.live);
+    this.figures.draw(this.live && this.past === null);
   }
 
   #drawLamp() {
-    const { live, model: { conserved } } = this;
-    byId("pc-kv").classList.toggle("stale", !live);
-    set(this.lamp, !live ? "not live" : conserved ? "conserved" : "counts do not add up");
-    this.lamp.classList.toggle("bad", live && !conserved);
+    const { live, past, model: { conserved } } = this;
+    byId("pc-kv").classList.toggle("stale", !live && past === null);
+    byId("pc-kv").classList.toggle("past", past !== null);
+    set(this.lamp, past ?? (!live ? "not live" : conserved ? "conserved" : "counts do not add up"));
+    this.lamp.classList.toggle("bad", live && past === null && !conserved);
   }
 }
 

@@ -1,0 +1,61 @@
+"""What can be done with the blocks as a whole. The way back to what worked has tests of its own: test_rollback.py."""
+
+from __future__ import annotations
+
+import asyncio
+
+from playwright.sync_api import Locator, expect
+
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+
+
+def choose(chat: PageDriver, name: str) -> None:
+    """Pick an entry of the panel's menu."""
+    chat.test_id("kv-menu").click()
+    chat.test_id(name).click()
+
+
+def toast(chat: PageDriver) -> Locator:
+    return chat.page.locator(".toast").last
+
+
+def dismiss(chat: PageDriver) -> None:
+    toast(chat).get_by_role("button", name="Dismiss").click()
+
+
+def test_cached_blocks_are_forgotten_once_asked_and_never_under_a_running_reply(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    chat, client = same_page, server.client
+    chat.ask("Something that fills a few blocks of the pool")
+    cached = server.do(client.snapshot())["cached"]
+    expect(chat.test_id("kv-grid")).to_have_attribute("data-cached", str(cached))
+    assert cached
+
+    chat.test_id("kv-menu").click()
+    expect(chat.test_id("kv-rollback")).to_have_count(0)
+    chat.test_id("kv-forget").click()
+    expect(chat.test_id("dialog")).to_contain_text(f"Cached now: {cached} blocks.")
+    chat.page.get_by_role("button", name="Cancel").click()
+    assert server.do(client.snapshot())["cached"] == cached
+    expect(chat.test_id("kv-menu")).to_be_focused()
+
+    client.gate = asyncio.Event()
+    chat.send("Another question")
+    expect(chat.test_id("kv-grid")).not_to_have_attribute("data-active", "0")
+    choose(chat, "kv-forget")
+    chat.test_id("confirm").click()
+    expect(toast(chat)).to_contain_text("cannot be")
+    assert server.do(client.snapshot())["active"] > 0
+    dismiss(chat)
+    server.call(client.gate.set)
+    chat.wait_done()
+
+    cached = server.do(client.snapshot())["cached"]
+    choose(chat, "kv-forget")
+    chat.test_id("confirm").click()
+    expect(toast(chat)).to_contain_text(f"{cached} cached blocks forgotten.")
+    assert server.do(client.snapshot())["cached"] == 0
+    expect(chat.test_id("kv-grid")).to_have_attribute("data-cached", "0")
+    dismiss(chat)
