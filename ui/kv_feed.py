@@ -127,8 +127,9 @@ def compact_snapshot(snapshot: dict[str, Any]) -> dict[str, Any]:
 
 
 def page_event(event: dict[str, Any]) -> dict[str, Any]:
-    """An event as the page needs it."""
+    """An event as the page needs it; ``time`` in seconds since the epoch, to the millisecond."""
     kept = {name: event.get(name) for name in _EVENT_FIELDS}
+    kept["time"] = round(event.get("time") or 0.0, 3)
     labels = event.get("labels") or {}
     return pack_event({**kept, "owner": labels.get("session") or event.get("request_id")})
 

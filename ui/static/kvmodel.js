@@ -4,6 +4,7 @@ export const FREE = 0, CACHED = 1, ACTIVE = 2, SHARED = 3;
 const LETTERS = { f: FREE, c: CACHED, a: ACTIVE, s: SHARED };
 export const STATE_NAMES = ["free", "cached", "active", "shared"];
 const KEPT = 200;
+let epochs = 0;
 
 /** An event about many blocks travels packed: see kv_packing.py. */
 export function unpacked(event) {
@@ -34,6 +35,7 @@ export class KvModel {
     this.pinned = 0;
     this.log = [];
     this.changed = new Set();
+    this.names = null; // of owners, where the page does not know them: see recording.js
   }
 
   get loaded() {
@@ -45,7 +47,7 @@ export class KvModel {
     Object.assign(this, {
       seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved, pinned: snapshot.pinned,
       state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), lastOwner: new Map(), counts: [0, 0, 0, 0], used: 0,
-      epoch: (this.epoch ?? 0) + 1, changed: new Set(),
+      epoch: ++epochs, changed: new Set(),
     });
     for (let block = 0; block < total; block++) {
       this.state[block] = LETTERS[snapshot.states[block]];
@@ -57,6 +59,15 @@ export class KvModel {
       this.owners.set(block, new Map(owners.map((owner) => [owner, 1])));
       if (owners.length) this.lastOwner.set(block, owners.at(-1));
     }
+  }
+
+  /** A model of this moment that goes its own way. */
+  copy() {
+    return Object.assign(new KvModel(), this, {
+      state: this.state.slice(), refs: this.refs.slice(), counts: [...this.counts],
+      owners: new Map(this.owners), lastOwner: new Map(this.lastOwner), // holders of a block are never changed, but replaced
+      epoch: ++epochs, changed: new Set(), log: [],
+    });
   }
 
   /** Forget the events told so far. */
@@ -124,7 +135,7 @@ export class KvModel {
   }
 
   #count(block, owner, step) {
-    const holders = this.owners.get(block) ?? new Map();
+    const holders = new Map(this.owners.get(block));
     const left = (holders.get(owner) ?? 0) + step;
     if (left > 0) {
       holders.set(owner, left);
