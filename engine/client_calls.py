@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from .branch_packing import pack_lists, unpack_lists
 from .generate_request import RequestStarted
+from .step_log import KEPT_STEPS
 
 
 class EngineCalls(ABC):
@@ -25,6 +27,20 @@ class EngineCalls(ABC):
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         """What is cached of a sequence, block by block; changes no recency."""
         return await self._call("branch", token_ids, salt)
+
+    async def branches(self, branches: list[list[int]], salt: str = "") -> list[list[dict[str, Any]]]:
+        """What ``branch`` says, of several sequences at one moment; it costs least where each begins like the one
+        before it."""
+        return unpack_lists(await self._call("branches", pack_lists(branches), salt))
+
+    async def block(self, block: int) -> dict[str, Any]:
+        """All that is known of one block: its row of the snapshot, tokens, the blocks before and after it, who has it,
+        its last events.
+
+        Raises:
+            RequestError: the pool has no such block.
+        """
+        return await self._call("block", block)
 
     async def probe(
         self,
@@ -128,6 +144,10 @@ class EngineCalls(ABC):
     async def stats(self) -> dict[str, Any]:
         """Counters of the engine."""
         return await self._call("stats")
+
+    async def steps_since(self, step: int, most: int = KEPT_STEPS) -> list[dict[str, Any]]:
+        """What the newest steps after number ``step`` ran, ``most`` of them at most (see `StepLog.since`)."""
+        return await self._call("steps_since", step, most)
 
     async def list_requests(self) -> list[dict[str, Any]]:
         """Live requests and the newest that have ended: state, timings, and a timeline of what happened when."""

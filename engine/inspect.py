@@ -27,8 +27,7 @@ def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, 
         "pinned": len(pool.pinned),
         "conserved": kv.conserved(requests),
         "blocks": [
-            _block_row(pool, block, tokens.get(block, 0), owners.get(block, []), now)
-            for block in range(pool.num_blocks)
+            block_row(pool, block, tokens.get(block, 0), owners.get(block, []), now) for block in range(pool.num_blocks)
         ],
         "tables": [
             {
@@ -57,7 +56,21 @@ def branch_rows(
     kv: KVCacheManager, token_ids: Sequence[int], salt: str, requests: Sequence[Request]
 ) -> list[dict[str, Any]]:
     """One row a logical block: its tokens, the physical block or None, its count, and the requests that hold it."""
-    found, owners, rows = kv.match(token_ids, salt), _owners(requests), []
+    return rows_of_branches(kv, [token_ids], salt, requests)[0]
+
+
+def rows_of_branches(
+    kv: KVCacheManager, branches: Sequence[Sequence[int]], salt: str, requests: Sequence[Request]
+) -> list[list[dict[str, Any]]]:
+    """The rows of several branches at one moment; see ``branch_rows``."""
+    owners = _owners(requests)
+    return [_branch_rows(kv, token_ids, salt, owners) for token_ids in branches]
+
+
+def _branch_rows(
+    kv: KVCacheManager, token_ids: Sequence[int], salt: str, owners: dict[int, list[str]]
+) -> list[dict[str, Any]]:
+    found, rows = kv.match(token_ids, salt), []
     full = found.blocks
     for logical in range(kv.demand.logical(len(token_ids))):
         wanted = min(kv.block_size, len(token_ids) - logical * kv.block_size)
@@ -82,7 +95,7 @@ def branch_rows(
     return rows
 
 
-def _block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], now: float) -> dict[str, Any]:
+def block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], now: float) -> dict[str, Any]:
     """A block of the snapshot. One that is not free has a history, too: ``born_s`` and ``last_used_s`` are ages in
     seconds, the latter 0 while it is in use."""
     state = pool.state(block)

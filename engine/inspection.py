@@ -8,9 +8,11 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from .block_detail import block_detail
 from .errors import RequestError
-from .inspect import branch_rows, pool_snapshot
+from .inspect import branch_rows, pool_snapshot, rows_of_branches
 from .request import RequestState
+from .step_log import KEPT_STEPS
 
 if TYPE_CHECKING:
     from .computed_before import ComputedBefore, MissReason
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .request import Request
     from .runner import ModelRunner
     from .scheduler import Scheduler
+    from .step_log import StepLog
     from .tokenizer import Tokenizer
 
 REMEMBERED_REQUESTS = 200
@@ -40,6 +43,7 @@ class EngineInspection:
     pins: PinnedPrefixes
     counters: EngineMetrics
     computed_before: ComputedBefore
+    step_log: StepLog
     max_model_len: int
     _model_info: dict[str, Any]
     _replies: dict[str, Reply]
@@ -55,6 +59,18 @@ class EngineInspection:
     def branch(self, token_ids: Sequence[int], salt: str = "") -> list[dict[str, Any]]:
         """Where the KV of these tokens lies: one row a logical block."""
         return branch_rows(self.kv, token_ids, salt, self._requests())
+
+    def block(self, block: int) -> dict[str, Any]:
+        """All that is known of one block; see `block_detail`.
+
+        Raises:
+            RequestError: the pool has no such block.
+        """
+        return block_detail(self.kv, block, self._requests())
+
+    def branches(self, branches: Sequence[Sequence[int]], salt: str = "") -> list[list[dict[str, Any]]]:
+        """What ``branch`` says, of several sequences at one moment."""
+        return rows_of_branches(self.kv, branches, salt, self._requests())
 
     def probe(self, token_ids: Sequence[int], salt: str = "") -> dict[str, Any]:
         """What a prompt would find cached if it were sent now; ``first_difference`` is the first token not found, and
@@ -120,6 +136,10 @@ class EngineInspection:
     def drain_events(self) -> list[dict[str, Any]]:
         """KV events since the last call."""
         return self.kv.events.drain()
+
+    def steps_since(self, step: int, most: int = KEPT_STEPS) -> list[dict[str, Any]]:
+        """What the newest steps after number ``step`` ran (see `StepLog.since`)."""
+        return self.step_log.since(step, most)
 
     def info(self) -> dict[str, Any]:
         """What runs here: model, device, kernels and sizes."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import wire
+from .branch_packing import Packed, pack_lists, unpack_lists
 from .errors import EngineError, PagedChatError, RequestError
 from .fault_text import print_fault
 from .generate_request import GenerateRequest, RequestStarted
@@ -63,6 +64,8 @@ class WorkerLoop:
         self._calls: dict[str, Callable[..., Any]] = {
             "snapshot": self._snapshot,
             "branch": engine.branch,
+            "branches": self._branches,
+            "block": self._block,
             "probe": self._probe,
             "reset_cache": self._reset_cache,
             "forget": lambda session: engine.forget(session),
@@ -71,6 +74,7 @@ class WorkerLoop:
             "pieces": lambda token_ids: engine.pieces(token_ids),
             "build_prompt": self._build_prompt,
             "events_since": self._events_since,
+            "steps_since": lambda step, most: engine.steps_since(step, most),
             "stats": engine.stats,
             "metrics": self._send_metrics,
             "requests": lambda: engine.requests(),
@@ -157,6 +161,9 @@ class WorkerLoop:
     def _probe(self, source: dict[str, Any], salt: str) -> dict[str, Any]:
         return self._prompting.probe(wire.source_from_wire({**source, "salt": salt}))
 
+    def _branches(self, branches: Packed, salt: str) -> Packed:
+        return pack_lists(self._engine.branches(unpack_lists(branches), salt))
+
     def _reset_cache(self) -> None:
         if not self._engine.reset_cache():
             raise EngineError("The cache cannot be emptied while replies hold blocks; stop them or wait for their end.")
@@ -167,6 +174,11 @@ class WorkerLoop:
     def _snapshot(self) -> dict[str, Any]:
         snapshot = self._engine.snapshot()
         return {**snapshot, "seq": snapshot["seq"] + self._seq_base}
+
+    def _block(self, block: int) -> dict[str, Any]:
+        detail = self._engine.block(block)
+        events = [self._numbered(event) for event in detail["events"]]
+        return {**detail, "seq": detail["seq"] + self._seq_base, "events": events}
 
     # -- steps ------------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,9 @@ class FakeCache:
             for index in range(0, len(token_ids), size)
         ]
 
+    async def branches(self, branches: list[list[int]], salt: str = "") -> list[list[dict[str, Any]]]:
+        return [await self.branch(one, salt) for one in branches]
+
     async def reset_cache(self) -> None:
         if self._live:
             raise EngineError("The cache cannot be reset while requests hold blocks.")
