@@ -27,6 +27,7 @@ class PageDriver:
         self.page = page
         self.url = url
         self.errors: list[str] = []
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", self._console)
 
