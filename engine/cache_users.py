@@ -26,7 +26,8 @@ def pin_user(name: str) -> str:
     return _PIN + name
 
 
-def _is_pin(user: str) -> bool:
+def is_pin(user: str) -> bool:
+    """Whether a user stands for a pin."""
     return user.startswith(_PIN)
 
 
@@ -87,10 +88,10 @@ class CacheUsers:
 
     def have_all(self, node: Node, num_tokens: int) -> bool:
         """Whether a user that is no pin has the first ``num_tokens`` tokens of a node, or what follows it."""
-        if any(count >= num_tokens and not _is_pin(user) for user, count in self.at(node).items()):
+        if any(count >= num_tokens and not is_pin(user) for user, count in self.at(node).items()):
             return True
         later = (one for one in node.subtree() if one is not node)
-        return any(not _is_pin(user) for one in later for user in self.at(one))
+        return any(not is_pin(user) for one in later for user in self.at(one))
 
     def at(self, node: Node) -> Claims:
         """Who is noted at a node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 KEPT_EVENTS = 10_000
@@ -78,6 +79,11 @@ class EventLog:
         if not self._kept or seq < self._kept[0]["seq"] - 1:
             return None
         return [event for event in self._kept if event["seq"] > seq]
+
+    def about(self, block: int, most: int) -> list[dict[str, Any]]:
+        """The newest events that are kept about a block, oldest first."""
+        found = islice((event for event in reversed(self._kept) if block in event["blocks"]), most)
+        return list(found)[::-1]
 
     def forget(self, session: str) -> set[str]:
         """Take a session's name out of all events that are kept; what happened to which blocks stays.

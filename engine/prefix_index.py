@@ -177,6 +177,10 @@ class PrefixIndex:
         """Valid tokens of an indexed block."""
         return self._owners[block][0].tokens
 
+    def place_of(self, block: int) -> tuple[Node, int]:
+        """The node that an indexed block belongs to, and its KV group."""
+        return self._owners[block]
+
     def parent_of(self, block: int) -> int | None:
         """The block before an indexed block, or None at the start of a sequence."""
         node, group = self._owners[block]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from pagedchat.engine.block_detail import block_detail
 from pagedchat.engine.generate_request import GenerateRequest
 from pagedchat.engine.inspect import branch_rows, pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
@@ -30,7 +31,7 @@ class PagedFakeClient(FakeEngineClient):
     async def _steps(
         self, request: GenerateRequest, tokens: list[int], metrics: RequestMetrics, begun: float
     ) -> AsyncGenerator[RequestOutput, None]:
-        held = Request(request.request_id, list(tokens), request.params, 0, begun, 0, 1 << 20, dict(request.labels))
+        held = Request(request.request_id, list(tokens), request.params, 0, begun, 0, 1 << 20, dict(request.labels), request.salt)
         held.metrics = metrics
         assert self.kv_manager.admit(held), "the pool of this test is too small"
         self._requests[request.request_id] = held
@@ -79,6 +80,9 @@ class PagedFakeClient(FakeEngineClient):
 
     async def snapshot(self) -> dict[str, Any]:
         return pool_snapshot(self.kv_manager, list(self._requests.values()))
+
+    async def block(self, block: int) -> dict[str, Any]:
+        return block_detail(self.kv_manager, block, list(self._requests.values()))
 
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         return branch_rows(self.kv_manager, token_ids, salt, list(self._requests.values()))
