@@ -31,7 +31,8 @@ class PagedFakeClient(FakeEngineClient):
     async def _steps(
         self, request: GenerateRequest, tokens: list[int], metrics: RequestMetrics, begun: float
     ) -> AsyncGenerator[RequestOutput, None]:
-        held = Request(request.request_id, list(tokens), request.params, 0, begun, 0, 1 << 20, dict(request.labels), request.salt)
+        labels = dict(request.labels)
+        held = Request(request.request_id, [*tokens], request.params, 0, begun, 0, 1 << 20, labels, request.salt)
         held.metrics = metrics
         assert self.kv_manager.admit(held), "the pool of this test is too small"
         self._requests[request.request_id] = held
