@@ -87,6 +87,7 @@ class CacheCare(EngineInspection):
         else:
             self._forgetting.discard(session)
         ids |= self.kv.events.forget(session)
+        self.step_log.forget(session, ids)
         self.computed_before.forget_user(session)
         self._forget_requests(session, ids)
         return {"blocks": num_blocks}

@@ -23,6 +23,7 @@ from .samples import Samples, member_id
 from .sampling_params import SamplingParams
 from .scheduler import Scheduled, Scheduler
 from .step_batch import build_batch
+from .step_log import StepLog
 from .types import FinishReason, RequestOutput
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Engine(CacheCare):
             clock=clock,
         )
         self._clock = clock
+        self.step_log = StepLog(self.scheduler.token_budget, clock)
         self._replies = {}
         self._samples: dict[str, Samples] = {}
         self._ended: list[RequestOutput] = []
@@ -166,6 +168,7 @@ class Engine(CacheCare):
 
     def fail_all(self, error: Exception) -> None:
         """`step` raised: every request ends with an error, as far as the state it left behind allows that."""
+        self.step_log.end(failed=True)
         cause = self.counters.note_failed_step(error)
         for request_id in list(self._samples):
             with contextlib.suppress(Exception):
@@ -198,9 +201,12 @@ class Engine(CacheCare):
 
     def _step(self) -> list[RequestOutput]:
         self.kv.events.step += 1
+        self.step_log.begin(self.kv.events.step)
         plan = self.scheduler.schedule()
+        self.step_log.planned(plan, len(self.scheduler.waiting), self.scheduler.preempted)
         outputs, self._ended = self._ended, []
         if not plan:
+            self.step_log.end()
             return outputs
         now = self._clock()
         for one in plan:
@@ -214,6 +220,7 @@ class Engine(CacheCare):
         except Exception as error:
             outputs += self._fail(plan, error)
             self.kv.step_done()
+            self.step_log.end(failed=True)
             return outputs
         for one in plan:
             self.kv.commit(one.request, one.num_tokens)
@@ -226,6 +233,7 @@ class Engine(CacheCare):
         now, gaps = self._clock(), []
         outputs += [self._advance(one, now, gaps) for one in sampled]
         self.counters.note_tokens(gaps)
+        self.step_log.end()
         return outputs
 
     def _fork(self, source: Request) -> list[Request]:

@@ -55,6 +55,9 @@ class Scheduler:
         on_exhausted: called with a request that is alone and for which the pool has no block left.
         give_way: called when a request that is alone lacks blocks; True if it made some available (pins given up).
         clock: seconds, for timelines.
+
+    Attributes:
+        preempted: requests that lost their blocks for the step that was planned last.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Scheduler:
         self._give_way = give_way
         self._clock = clock
         self.num_preemptions = 0
+        self.preempted: list[Request] = []
         self._step = 0
 
     @property
@@ -110,6 +114,7 @@ class Scheduler:
     def schedule(self) -> list[Scheduled]:
         """Plan one step. Blocks are allocated and copies planned; nothing is computed yet."""
         self._step += 1
+        self.preempted = []
         self._yield_to_better()
         decoding, prefilling = [], []
         for request in self.running:
@@ -279,6 +284,7 @@ class Scheduler:
         request.state = RequestState.WAITING
         request.metrics.preemptions += 1
         self.num_preemptions += 1
+        self.preempted.append(request)
         request.note("preempted", self._clock())
         self.kv.events.emit("preempted", [], request_id=request.request_id, labels=request.labels)
         self.kv.free(request)
