@@ -74,12 +74,18 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens, salt: Salt = la
         ready_info(client)
         return json_response({"requests": await client.list_requests()})
 
+    @router.get("/steps")
+    async def steps(request: Request) -> Response:
+        ready_info(client)
+        return json_response({"steps": await client.steps_since(_number_of("a step", request) or 0)})
+
     _add_pins(router, client)
 
     @router.get("/events")
     async def events(request: Request) -> Response:
         ready_info(client)
-        return StreamingAnswer(EventFollower(client).follow(_start_of(request)))
+        start = _number_of("an event", request, request.headers.get("last-event-id"))
+        return StreamingAnswer(EventFollower(client).follow(start))
 
     refuse_the_rest(router)
     return router
@@ -145,11 +151,11 @@ def _probed(body: dict[str, Any]) -> dict[str, Any]:
     return {"prompt": found[0].get("prompt"), "token_ids": found[0].get("prompt_token_ids")}
 
 
-def _start_of(request: Request) -> int | None:
-    """Number of the last event the client knows; None if it only wants new ones."""
-    value = request.query_params.get("from") or request.headers.get("last-event-id")
+def _number_of(what: str, request: Request, otherwise: str | None = None) -> int | None:
+    """Number of the last event or step that the client knows; None if it names none."""
+    value = request.query_params.get("from") or otherwise
     if value is None:
         return None
     if not value.isascii() or not value.isdecimal() or len(value) > 18:
-        raise ApiError(400, f"from must be the number of an event, not {value[:60]!r}.", param="from")
+        raise ApiError(400, f"from must be the number of {what}, not {value[:60]!r}.", param="from")
     return int(value)

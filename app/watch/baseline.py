@@ -17,8 +17,8 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ...engine.histogram import bucket_quantile
 from ...sessions.wording import counted
-from .promql import bucket_quantile
 
 if TYPE_CHECKING:
     from ..settings import Settings

@@ -19,6 +19,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Protocol
 
+from ...engine.histogram import bucket_quantile
 from ...engine.metric_catalogue import PREFIX
 
 LOOKBACK_S = 300.0
@@ -217,30 +218,6 @@ def increase_of(points: Points, start: float, end: float) -> float | None:
         to_start = min(to_start, covered * (first / grown))  # it was not below 0 before
     whole = covered + sum(gap if gap < pause * NEAR_END else pause / 2 for gap in (to_start, to_end))
     return grown * (whole / covered)
-
-
-def bucket_quantile(quantile: float, buckets: Sequence[tuple[float, float]]) -> float:
-    """A quantile from (upper bound, observations up to it), interpolated in its bucket.
-
-    Returns:
-        NaN without observations or without the bucket of infinity; the largest finite bound when the quantile lies
-        beyond it.
-    """
-    if len(buckets) < 2 or not math.isinf(buckets[-1][0]):
-        return math.nan
-    highest = 0.0
-    monotonic = [(bound, highest := max(highest, count)) for bound, count in buckets]
-    if not monotonic[-1][1]:
-        return math.nan
-    rank = quantile * monotonic[-1][1]
-    place = next(index for index, (_, count) in enumerate(monotonic) if count >= rank or index == len(monotonic) - 1)
-    if place == len(monotonic) - 1:
-        return monotonic[-2][0]
-    bound, count = monotonic[place]
-    if place == 0 and bound <= 0:
-        return bound
-    low, before = monotonic[place - 1] if place else (0.0, 0.0)
-    return low + (bound - low) * ((rank - before) / (count - before))
 
 
 def quantile_of(quantile: float, values: Sequence[float]) -> float | None:

@@ -17,9 +17,10 @@ from pagedchat.app.settings import Settings
 from pagedchat.app.watch.baseline import Baseline
 from pagedchat.app.watch.evaluate import AlertState, replay
 from pagedchat.app.watch.metrics import EngineCollector
-from pagedchat.app.watch.promql import Sample, bucket_quantile, increase_of, quantile_of
+from pagedchat.app.watch.promql import Sample, increase_of, quantile_of
 from pagedchat.app.watch.render import render_rules
 from pagedchat.app.watch.rules import rules_for
+from pagedchat.engine.histogram import bucket_quantile
 from pagedchat.engine.metric_catalogue import METRICS, blank_metrics
 from support.watched_engine import STEP_S, WatchedEngine, input_series, promtool_says, scrapes
 

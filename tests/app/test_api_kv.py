@@ -11,6 +11,9 @@ import pytest
 
 from pagedchat.app import kv_events
 from pagedchat.engine.errors import EngineError
+from pagedchat.engine.request import Request
+from pagedchat.engine.sampling_params import SamplingParams
+from pagedchat.engine.scheduler import Scheduled
 from support.api_server import BRANCH, ApiServer, api_server
 from support.fake_client import FakeEngineClient
 
@@ -131,6 +134,26 @@ def test_requests_are_listed(server: ApiServer) -> None:
         next(lines)
         (one,) = server.http.get("/api/kv/requests").json()["requests"]
         assert one["state"] == "running"
+
+
+def test_steps_are_told_from_a_number_on(server: ApiServer) -> None:
+    assert server.http.get("/api/kv/steps").json() == {"steps": []}
+    log = server.engine.step_log
+    for step in (1, 2, 3):
+        log.begin(step)
+        log.planned([Scheduled(Request("r", [1, 2, 3], SamplingParams(), 0, 0.0, 0, 9, {"session": "s"}), 2)], step)
+        log.end(failed=step == 3)
+    rows = server.http.get("/api/kv/steps").json()["steps"]
+    assert [(row["step"], row["waiting"], row["failed"]) for row in rows] == [
+        (1, 1, False),
+        (2, 2, False),
+        (3, 3, True),
+    ]
+    chunk = {"request_id": "r", "session_id": "s", "from": 0, "tokens": 2, "total": 3}
+    assert rows[0]["prefills"] == [chunk] and (rows[0]["tokens"], rows[0]["budget"]) == (2, 2048)
+    assert server.http.get("/api/kv/steps?from=2").json()["steps"] == rows[2:]
+    refused = server.http.get("/api/kv/steps?from=a")
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "from")
 
 
 def test_pins_are_made_listed_with_their_cost_and_let_go(server: ApiServer) -> None:

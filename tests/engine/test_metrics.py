@@ -10,7 +10,7 @@ import pytest
 
 from pagedchat.engine.errors import RequestError
 from pagedchat.engine.generate_request import OWN_WORK
-from pagedchat.engine.histogram import Histogram
+from pagedchat.engine.histogram import Histogram, percentile
 from pagedchat.engine.metric_catalogue import METRICS, blank_metrics
 from pagedchat.engine.sampling_params import SamplingParams
 from support.paged_model import drain, greedy, make_engine, prompt_of, run
@@ -70,6 +70,21 @@ def test_a_value_belongs_to_the_first_bound_that_is_not_below_it():
         histogram.observe(value)
     assert histogram.to_dict() == {"bounds": [1, 2, 5], "counts": [2, 1, 1, 1], "sum": 14.0}
     assert histogram.count == 5
+
+
+def test_a_percentile_is_of_what_was_counted_since_a_moment():
+    histogram = Histogram([0.1, 0.2, 0.4])
+    assert percentile(0.5, histogram.to_dict()) is None
+    histogram.observe(0.05, times=10)
+    assert percentile(0.5, histogram.to_dict()) == pytest.approx(0.05)
+    before = histogram.to_dict()
+    assert percentile(0.5, before, before) is None
+    histogram.observe(0.3, times=4)
+    assert percentile(0.5, histogram.to_dict(), before) == pytest.approx(0.3)
+    assert percentile(1.0, histogram.to_dict(), before) == pytest.approx(0.4)
+    assert percentile(0.5, histogram.to_dict()) == pytest.approx(0.07)
+    histogram.observe(9.0, times=100)
+    assert percentile(0.95, histogram.to_dict(), before) == 0.4, "beyond the last bound nothing is known"
 
 
 def test_an_engine_tells_every_metric_but_what_only_its_client_knows():

@@ -8,6 +8,7 @@ from typing import Any
 
 from pagedchat.engine.errors import EngineError, RequestError
 from pagedchat.engine.generate_request import GenerateRequest
+from pagedchat.engine.step_log import KEPT_STEPS, StepLog
 
 
 class FakeCache:
@@ -15,12 +16,14 @@ class FakeCache:
 
     Attributes:
         pins: what ``stats`` tells of them, by name.
+        step_log: what ``steps_since`` tells.
         forgotten: the sessions that were to be forgotten, in order.
     """
 
     def __init__(self, block_size: int, num_blocks: int) -> None:
         self.block_size = block_size
         self.events: list[dict[str, Any]] = []
+        self.step_log = StepLog(token_budget=2048)
         self.pins: dict[str, dict[str, Any]] = {}
         self.forgotten: list[str] = []
         self._num_blocks = num_blocks
@@ -70,6 +73,9 @@ class FakeCache:
             return None
         return [event for event in self.events if event["seq"] > seq]
 
+    async def steps_since(self, step: int, most: int = KEPT_STEPS) -> list[dict[str, Any]]:
+        return self.step_log.since(step, most)
+
     async def snapshot(self) -> dict[str, Any]:
         tables, blocks, used = [], [], 0
         for request_id, (request, tokens) in self._live.items():
@@ -95,6 +101,22 @@ class FakeCache:
         counts = {"free": total - used, "cached": 0, "active": used, "shared": 0, "pinned": 0, "conserved": True}
         head = {"seq": self._seq, "block_size": self.block_size, "num_blocks": total}
         return {**head, **counts, "blocks": blocks, "tables": tables}
+
+    async def books(self) -> dict[str, Any]:
+        snapshot = await self.snapshot()
+        return {name: value for name, value in snapshot.items() if name not in ("blocks", "tables")}
+
+    async def brief(self) -> dict[str, Any]:
+        snapshot = await self.snapshot()
+        held = [one for one in snapshot["blocks"] if one["ref_count"]]
+        names = list(dict.fromkeys(name for one in held for name in one["owners"]))
+        return {
+            **await self.books(),
+            "pins": [],
+            "states": [(one["state"][0], 1) for one in snapshot["blocks"]],
+            "owners": names,
+            "held": [[0, 1, one["ref_count"], [names.index(name) for name in one["owners"]]] for one in held],
+        }
 
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         size = self.block_size

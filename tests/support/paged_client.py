@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -9,7 +10,10 @@ from pagedchat.engine.block_detail import block_detail
 from pagedchat.engine.generate_request import GenerateRequest
 from pagedchat.engine.inspect import branch_rows, pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
+from pagedchat.engine.metrics import EngineMetrics
+from pagedchat.engine.pool_views import block_ages, idle_rows, pool_books, pool_brief
 from pagedchat.engine.request import Request
+from pagedchat.engine.scheduler import Scheduled
 from pagedchat.engine.types import RequestMetrics, RequestOutput
 from support.fake_client import END, INFO, FakeEngineClient
 
@@ -22,6 +26,7 @@ class PagedFakeClient(FakeEngineClient):
         super().__init__(replies, info=info, **options)
         self.kv_manager = KVCacheManager(num_blocks, info["block_size"])
         self.prompt_tokens = self.cached_tokens = 0
+        self.counted = EngineMetrics()
         self._requests: dict[str, Request] = {}
 
     def _cached(self, tokens: list[int]) -> int:
@@ -44,6 +49,7 @@ class PagedFakeClient(FakeEngineClient):
         self._forward()
         try:
             async for output in super()._steps(request, tokens, metrics, begun):
+                self._count_token(held)
                 held.token_ids += output.token_ids
                 if held.num_to_compute > 1:
                     self._compute(held, held.num_to_compute - 1)
@@ -58,9 +64,24 @@ class PagedFakeClient(FakeEngineClient):
     def _compute(self, held: Request, num_tokens: int | None = None) -> None:
         """One step; the newest token is never computed in the step that chose it."""
         num_tokens = num_tokens or held.num_to_compute
+        self.kv_manager.events.step += 1
+        self.step_log.begin(self.kv_manager.events.step)
+        self.step_log.planned([Scheduled(held, num_tokens)], waiting=0)
         assert self.kv_manager.append_slots(held, num_tokens), "the pool of this test is too small"
         self.kv_manager.commit(held, num_tokens)
         self.kv_manager.step_done()
+        self.counted.note_step(num_tokens)
+        self.step_log.end()
+
+    def _count_token(self, held: Request) -> None:
+        now = time.monotonic()
+        if held.first_token_at is None:
+            held.first_token_at = now
+            held.metrics.ttft_s = now - held.arrival
+            self.counted.note_first_token(held)
+        else:
+            self.counted.note_tokens([now - held.last_token_at])
+        held.last_token_at = now
 
     def _release(self, held: Request) -> None:
         if self._requests.pop(held.request_id, None):
@@ -82,6 +103,18 @@ class PagedFakeClient(FakeEngineClient):
     async def snapshot(self) -> dict[str, Any]:
         return pool_snapshot(self.kv_manager, list(self._requests.values()))
 
+    async def books(self) -> dict[str, Any]:
+        return pool_books(self.kv_manager, list(self._requests.values()))
+
+    async def brief(self) -> dict[str, Any]:
+        return pool_brief(self.kv_manager, list(self._requests.values()))
+
+    async def ages(self) -> dict[str, Any]:
+        return block_ages(self.kv_manager)
+
+    async def idle(self, most: int) -> list[dict[str, Any]]:
+        return idle_rows(self.kv_manager, most)
+
     async def block(self, block: int) -> dict[str, Any]:
         return block_detail(self.kv_manager, block, list(self._requests.values()))
 
@@ -96,7 +129,7 @@ class PagedFakeClient(FakeEngineClient):
     async def forget(self, session: str) -> dict[str, int]:
         await super().forget(session)
         blocks = self.kv_manager.forget(session)
-        self.kv_manager.events.forget(session)
+        self.step_log.forget(session, self.kv_manager.events.forget(session))
         self._forward()
         return {"blocks": len(blocks)}
 
@@ -108,13 +141,26 @@ class PagedFakeClient(FakeEngineClient):
         totals = {"prompt_tokens_total": self.prompt_tokens, "prompt_tokens_cached_total": self.cached_tokens}
         found["counters"].update(pool.history.counters(), **totals)
         found["histograms"].update(pool.history.histograms())
+        for name in ("time_to_first_token_seconds", "inter_token_latency_seconds"):
+            found["histograms"][name] = self.counted.histograms()[name]
         for kind, values in self.metrics_told.items():
             found[kind].update(values)
         return found
 
     async def stats(self) -> dict[str, Any]:
-        counters = {"prompt_tokens": self.prompt_tokens, "cached_tokens": self.cached_tokens, "preemptions": 0}
-        return {**counters, "running": len(self._requests), "waiting": 0}
+        pool, counted = self.kv_manager.pool, self.counted
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "cached_tokens": self.cached_tokens,
+            "preemptions": 0,
+            "running": len(self._requests),
+            "waiting": 0,
+            "steps": counted.steps,
+            "scheduled_tokens": counted.scheduled_tokens,
+            "blocks_free": pool.num_free,
+            "blocks_cached": pool.num_cached,
+            "blocks_active": pool.num_active,
+        }
 
 
 __all__ = ["END", "PagedFakeClient"]

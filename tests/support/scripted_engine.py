@@ -243,6 +243,9 @@ class ScriptedEngine:
     def events_since(self, seq: int) -> list[dict[str, Any]] | None:
         return [event for event in self._events if event["seq"] > seq]
 
+    def steps_since(self, step: int, most: int) -> list[dict[str, Any]]:
+        return [{"step": number} for number in range(step + 1, self.steps + 1)][-most:]
+
     def snapshot(self) -> dict[str, Any]:
         return {"seq": len(self._events), "num_blocks": 256, "active": len(self._running), "free": 64}
 
