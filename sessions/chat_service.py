@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from .block_words import BlockWords
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
 from .compaction_service import CompactionService
@@ -67,6 +68,7 @@ class ChatService:
         self.outline = OutlineService(self.core)
         self.comparison = ComparisonService(self.core)
         self._branches = BranchService(self.core)
+        self.blocks = BlockWords(self.core)
         self._prompts = PromptService(self.core)
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")

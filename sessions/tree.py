@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from itertools import accumulate
 
 from .rows import GENERATION_COLUMNS, MESSAGE_COLUMNS, Generation, Message, MessageFile, PromptPath, Session, unpack
 
@@ -112,12 +113,12 @@ def part(connection: sqlite3.Connection, ids: list[str]) -> list[Message]:
     """
     if not ids:
         return []
-    rows = {row["id"]: Message.from_row(row) for row in _of_each(connection, _MESSAGES, ids)}
+    rows = {row["id"]: Message.from_row(row) for row in of_each(connection, _MESSAGES, ids)}
     found = [rows[one] for one in ids]
     groups = {found[0].parent_id: siblings(connection, found[0])}
-    for parent_id, one in _of_each(connection, _CHILDREN, ids[:-1], found[0].session_id):
+    for parent_id, one in of_each(connection, _CHILDREN, ids[:-1], found[0].session_id):
         groups.setdefault(parent_id, []).append(one)
-    runs = {row["message_id"]: Generation.from_row(row) for row in _of_each(connection, _RUNS, ids)}
+    runs = {row["message_id"]: Generation.from_row(row) for row in of_each(connection, _RUNS, ids)}
     for one in found:
         one.siblings = groups.get(one.parent_id, [])
         one.generation = runs.get(one.id)
@@ -131,7 +132,7 @@ def _add_files(connection: sqlite3.Connection, messages: list[Message]) -> None:
     session = messages[0].session_id
     if not questions or connection.execute(_HAS_FILES, [session]).fetchone() is None:
         return
-    for message_id, *file in _of_each(connection, _FILES, list(questions), session):
+    for message_id, *file in of_each(connection, _FILES, list(questions), session):
         questions[message_id].files.append(MessageFile(*file))
 
 
@@ -141,7 +142,14 @@ def path_ids(connection: sqlite3.Connection, message_id: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _of_each(connection: sqlite3.Connection, query: str, ids: list[str], *before: str) -> Iterator[sqlite3.Row]:
+def question_numbers(connection: sqlite3.Connection, message_id: str) -> dict[str, int]:
+    """Of the branch that ends at ``message_id``: which question each message is, or belongs to, from 1."""
+    ids = path_ids(connection, message_id)
+    questions = {row[0] for row in of_each(connection, _QUESTIONS, ids)}
+    return dict(zip(ids, accumulate(int(one in questions) for one in ids), strict=True))
+
+
+def of_each(connection: sqlite3.Connection, query: str, ids: list[str], *before: str) -> Iterator[sqlite3.Row]:
     """Rows of all ``ids``, some hundred at once: walking the path in each query would cost more than the query."""
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
@@ -165,12 +173,12 @@ def prompt_path(
     if last_id is None:
         return path
     order = _since_summary(connection, path, last_id)
-    path.kept_from = {row[0]: row[1] for row in _of_each(connection, _CUTS, order)}
+    path.kept_from = {row[0]: row[1] for row in of_each(connection, _CUTS, order)}
     path.far = _far(connection, order, path.kept_from, fingerprint, room)
     near = order[len(path.far) :]
-    path.token_ids = {row[0]: unpack(row[1]) for row in _of_each(connection, _TOKENS, near, fingerprint)}
-    found = {row["id"]: Message.from_row(row) for row in _of_each(connection, _FAR_MESSAGES, list(path.far))}
-    found |= {row["id"]: Message.from_row(row) for row in _of_each(connection, _MESSAGES, near)}
+    path.token_ids = {row[0]: unpack(row[1]) for row in of_each(connection, _TOKENS, near, fingerprint)}
+    found = {row["id"]: Message.from_row(row) for row in of_each(connection, _FAR_MESSAGES, list(path.far))}
+    found |= {row["id"]: Message.from_row(row) for row in of_each(connection, _MESSAGES, near)}
     path.messages = [found[one] for one in order]
     return path
 
@@ -182,13 +190,13 @@ def _far(
     cut = next((cuts[one] for one in reversed(order) if one in cuts), None)
     if room is None or cut is None or cut not in order:
         return {}
-    lengths = {row[0]: row[1] for row in _of_each(connection, _LENGTHS, order, fingerprint)}
+    lengths = {row[0]: row[1] for row in of_each(connection, _LENGTHS, order, fingerprint)}
     start, tokens = len(order), 0
     while start and tokens < _FAR * room:
         start -= 1
         tokens += lengths.get(order[start], 0)
     before = order[: order.index(cut)]
-    questions = {row[0] for row in _of_each(connection, _QUESTIONS, before)}
+    questions = {row[0] for row in of_each(connection, _QUESTIONS, before)}
     places = [place for place, one in enumerate(before) if one in questions][-_NEAR_TURNS:]
     return {one: lengths.get(one, 0) for one in order[: min([start, *places])]} if places else {}
 

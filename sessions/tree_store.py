@@ -97,6 +97,11 @@ class TreeStore:
             session = turns.session(connection, last.session_id)
             return tree.prompt_path(connection, session, message_id, fingerprint, room)
 
+    def question_numbers(self, message_id: str) -> dict[str, int]:
+        """Of the branch that ends at a message: which question each message is, or belongs to, from 1."""
+        with self._reader.reading() as connection:
+            return tree.question_numbers(connection, message_id)
+
     def facts(self, message_id: str, fingerprint: str) -> StoredFacts:
         """All that is stored about a message. See ``stored_facts.read_facts``."""
         with self._reader.reading() as connection:
