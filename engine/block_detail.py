@@ -88,6 +88,11 @@ def block_detail(kv: KVCacheManager, block: int, requests: Sequence[Request]) ->
     }
 
 
+def sessions_of(kv: KVCacheManager, block: int) -> list[str]:
+    """The sessions that have computed or used the content of a block, as far as the index knows."""
+    return _sessions(kv, kv.index.place_of(block)[0])[:MOST_SESSIONS] if block in kv.index else []
+
+
 def _name(request: Request) -> str:
     return request.labels.get("session") or request.request_id
 

@@ -79,6 +79,17 @@ class BlockPool:
             return "shared" if count > 1 else "active"
         return "cached" if self.is_cached(block) else "free"
 
+    def letters(self) -> str:
+        """The state of every block, one letter each: f free, c cached, a active, s shared."""
+        letters = bytearray(b"f") * self.num_blocks
+        for cached in (self._cached, self._kept):
+            for block in cached:
+                letters[block] = ord("c")
+        for block, count in enumerate(self.ref_counts):
+            if count:
+                letters[block] = ord("s" if count > 1 else "a")
+        return letters.decode("ascii")
+
     def is_cached(self, block: int) -> bool:
         """Whether nobody uses the block and its content is kept."""
         return block in self._cached or block in self._kept
@@ -168,7 +179,7 @@ class BlockPool:
             and len(lists) + sum(count > 0 for count in self.ref_counts) == self.num_blocks
             and self.num_shared == sum(count > 1 for count in self.ref_counts)
             and self.history.allocated - self.history.released == self.num_active
-            and all(self.ref_counts[block] == held.get(block, 0) for block in range(self.num_blocks))
+            and held == {block: count for block, count in enumerate(self.ref_counts) if count}
         )
 
     def _enter_cache(self, block: int) -> None:

@@ -24,6 +24,22 @@ class EngineCalls(ABC):
         """The block pool as it is; ``seq`` is the last event it includes."""
         return await self._call("snapshot")
 
+    async def books(self) -> dict[str, Any]:
+        """The totals of a snapshot, and whether the books balance."""
+        return await self._call("books")
+
+    async def brief(self) -> dict[str, Any]:
+        """A snapshot's states, counts and owners, in few bytes; see `pool_brief`."""
+        return await self._call("brief")
+
+    async def ages(self) -> dict[str, Any]:
+        """How old all blocks are, and how often they were reused; see `block_ages`."""
+        return await self._call("ages")
+
+    async def idle(self, most: int) -> list[dict[str, Any]]:
+        """Blocks that are held long and reused little, ``most`` of them at most; see `idle_rows`."""
+        return await self._call("idle", most)
+
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         """What is cached of a sequence, block by block; changes no recency."""
         return await self._call("branch", token_ids, salt)

@@ -43,6 +43,10 @@ class EventLog:
         self.seq = 0
         self.step = 0
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock of the events."""
+        return self._clock()
+
     def emit(
         self,
         kind: EventType,

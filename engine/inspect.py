@@ -14,7 +14,7 @@ from .request import Request
 
 def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
     """Every block and every live table; ``free + cached + active = num_blocks``, ``active`` includes ``shared``."""
-    pool, owners, tokens = kv.pool, _owners(requests), _valid_tokens(kv, requests)
+    pool, owners, tokens = kv.pool, owners_of_blocks(requests), _valid_tokens(kv, requests)
     now = pool.history.clock()
     return {
         "seq": kv.events.seq,
@@ -63,7 +63,7 @@ def rows_of_branches(
     kv: KVCacheManager, branches: Sequence[Sequence[int]], salt: str, requests: Sequence[Request]
 ) -> list[list[dict[str, Any]]]:
     """The rows of several branches at one moment; see ``branch_rows``."""
-    owners = _owners(requests)
+    owners = owners_of_blocks(requests)
     return [_branch_rows(kv, token_ids, salt, owners) for token_ids in branches]
 
 
@@ -110,7 +110,7 @@ def block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], n
     return row
 
 
-def _owners(requests: Sequence[Request]) -> dict[int, list[str]]:
+def owners_of_blocks(requests: Sequence[Request]) -> dict[int, list[str]]:
     """Sessions (or, without one, requests) whose tables hold each block."""
     owners: dict[int, list[str]] = defaultdict(list)
     for request in requests:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .block_detail import block_detail
 from .errors import RequestError
 from .inspect import branch_rows, pool_snapshot, rows_of_branches
+from .pool_views import block_ages, idle_rows, pool_books, pool_brief
 from .request import RequestState
 from .step_log import KEPT_STEPS
 
@@ -55,6 +56,22 @@ class EngineInspection:
     def snapshot(self) -> dict[str, Any]:
         """The pool as it is between two steps: every block, every live table, and whether the books balance."""
         return pool_snapshot(self.kv, self._requests())
+
+    def books(self) -> dict[str, Any]:
+        """The totals of a snapshot, and whether the books balance."""
+        return pool_books(self.kv, self._requests())
+
+    def brief(self) -> dict[str, Any]:
+        """A snapshot in few bytes; see `pool_brief`."""
+        return pool_brief(self.kv, self._requests())
+
+    def ages(self) -> dict[str, Any]:
+        """What all blocks went through; see `block_ages`."""
+        return block_ages(self.kv)
+
+    def idle(self, most: int) -> list[dict[str, Any]]:
+        """Blocks that are held long and reused little; see `idle_rows`."""
+        return idle_rows(self.kv, most)
 
     def branch(self, token_ids: Sequence[int], salt: str = "") -> list[dict[str, Any]]:
         """Where the KV of these tokens lies: one row a logical block."""

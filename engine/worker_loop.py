@@ -62,7 +62,11 @@ class WorkerLoop:
         self._info = engine.info()
         self._info_due = self._metrics_due = 0.0
         self._calls: dict[str, Callable[..., Any]] = {
-            "snapshot": self._snapshot,
+            "snapshot": lambda: self._numbered(engine.snapshot()),
+            "books": lambda: self._numbered(engine.books()),
+            "brief": lambda: self._numbered(engine.brief()),
+            "ages": lambda: self._numbered(engine.ages()),
+            "idle": lambda most: engine.idle(most),
             "branch": engine.branch,
             "branches": self._branches,
             "block": self._block,
@@ -170,10 +174,6 @@ class WorkerLoop:
 
     def _pin(self, name: str, source: dict[str, Any], salt: str) -> None:
         self._engine.pin(name, self._prompting.beginning(wire.source_from_wire(source)), salt)
-
-    def _snapshot(self) -> dict[str, Any]:
-        snapshot = self._engine.snapshot()
-        return {**snapshot, "seq": snapshot["seq"] + self._seq_base}
 
     def _block(self, block: int) -> dict[str, Any]:
         detail = self._engine.block(block)

@@ -60,13 +60,13 @@ class KvFeed:
             self._worker = None
 
     async def look(self) -> dict[str, Any]:
-        """Snapshot and counters of this moment.
+        """The pool in few bytes (see ``pool_brief``) and the counters of this moment.
 
         Raises:
             PagedChatError: the engine is not there.
         """
-        snapshot = compact_snapshot(await self._client.snapshot())
-        return {"snapshot": snapshot, "stats": await self._client.stats(), "info": self._client.status.info}
+        brief = await self._client.brief()
+        return {"snapshot": brief, "stats": await self._client.stats(), "info": self._client.status.info}
 
     async def table(self, session_id: str, message_id: str | None = None) -> dict[str, Any]:
         """Block table of a session's branch that ends with a message; None: the shown one.
@@ -106,24 +106,13 @@ class KvFeed:
         try:
             stats = await self._client.stats()
             if books:
-                snapshot = await self._client.snapshot()
-                stats["books"] = {
-                    name: snapshot[name] for name in ("seq", "conserved", "free", "cached", "active", "shared")
-                }
+                stats["books"] = await self._client.books()
         except PagedChatError:
             return
         for connection in self._followers:
             connection.note_stats(stats)
             if books or connection.session_id in touched:
                 connection.note_table()
-
-
-def compact_snapshot(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """A snapshot as the page needs it: one letter a block (``states``), and (id, references, owners) of held ones."""
-    head = {name: value for name, value in snapshot.items() if name not in ("blocks", "tables")}
-    blocks = snapshot["blocks"]
-    held = [(block["id"], block["ref_count"], block["owners"]) for block in blocks if block["ref_count"]]
-    return {**head, "states": "".join(block["state"][0] for block in blocks), "held": held}
 
 
 def page_event(event: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,48 @@ def pack_event(event: View) -> View:
     return packed
 
 
+def pack_events(events: list[View]) -> View:
+    """The events of one frame, in order, as rows; kv_unpacking.js turns them back.
+
+    Returns:
+        ``seq`` and ``time`` of the first event; ``types`` and ``owners``, names; ``rows`` of [place in ``types``, a
+        block or ``blocks`` or ``spans`` as {"of": …}, counts, states, tokens, place in ``owners`` or -1, milliseconds
+        after ``time``], and at the end the event's number where it is not one more than the last; counts and states
+        are one where all are alike.
+    """
+    types: dict[str, int] = {}
+    owners: dict[str, int] = {}
+    rows: list[list[Any]] = []
+    begin = events[0]["time"] if events else 0.0
+    due = events[0]["seq"] if events else 0
+    for event in events:
+        owner, counts, states = event["owner"], event["ref_counts"], event["states"]
+        row = [
+            types.setdefault(event["type"], len(types)),
+            {"of": event["spans"]} if "spans" in event else _one_of(event["blocks"]),
+            _one_of(counts),
+            states[:1] if isinstance(states, str) and len(set(states)) == 1 else states,
+            event["num_tokens"],
+            -1 if owner is None else owners.setdefault(owner, len(owners)),
+            round(1e3 * (event["time"] - begin)),
+        ]
+        rows.append(row if event["seq"] == due else [*row, event["seq"]])
+        due = event["seq"] + 1
+    return {
+        "seq": events[0]["seq"] if events else 0,
+        "time": begin,
+        "types": list(types),
+        "owners": list(owners),
+        "rows": rows,
+    }
+
+
+def _one_of(values: Any) -> Any:
+    """The value that all of a list are, if it has one."""
+    alike = isinstance(values, list) and len(set(values)) == 1
+    return values[0] if alike else values
+
+
 def _spans(blocks: list[int]) -> list[list[int]]:
     spans: list[list[int]] = []
     for block in blocks:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.errors import PagedChatError
 from .kv_feed import GATHER_S, LONGEST_BACKLOG, KvFeed
-from .kv_packing import pack_rows
+from .kv_packing import pack_events, pack_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,7 @@ class PanelFeed:
             self._due = False
             events, self._events = self._events, []
             if events and self.on and not self._snapshot:
-                self._put({"ev": "kv", "events": events})
+                self._put({"ev": "kv", **pack_events(events)})
         if self._stats is not None:
             self._put({"ev": "kv-stats", "stats": self._stats})
             self._stats = None

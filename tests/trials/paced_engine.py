@@ -21,8 +21,8 @@ class PacedEngine(PagedFakeClient):
         deaf: cancelling does nothing, as in the middle of a long step.
     """
 
-    def __init__(self) -> None:
-        super().__init__(lambda request: ["Hello"], num_blocks=INFO["num_blocks"], info=INFO)
+    def __init__(self, num_blocks: int = INFO["num_blocks"]) -> None:
+        super().__init__(lambda request: ["Hello"], num_blocks=num_blocks, info={**INFO, "num_blocks": num_blocks})
         self.given_at: dict[str, list[float]] = {}
         self.deaf = False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from pagedchat.engine.errors import RequestError
 from pagedchat.ui.hub import Hub
-from pagedchat.ui.kv_feed import compact_snapshot
 from pagedchat.ui.markdown import render_blocks
 from pagedchat.ui.shown_part import WINDOW
 from pagedchat.ui.views import patch
@@ -202,14 +200,6 @@ def test_a_patch_turns_the_old_blocks_into_the_new_ones(old: list[str], new: lis
     assert patch(new, new) is None
 
 
-def test_a_snapshot_travels_small() -> None:
-    blocks = [{"id": one, "state": "free", "ref_count": 0, "num_tokens": 0, "owners": []} for one in range(5_000)]
-    blocks[7] = {"id": 7, "state": "shared", "ref_count": 2, "num_tokens": 16, "owners": ["a", "b"]}
-    small = compact_snapshot({"seq": 3, "num_blocks": 5_000, "blocks": blocks, "tables": []})
-    assert (small["states"][7], small["held"]) == ("s", [(7, 2, ["a", "b"])])
-    assert len(json.dumps(small)) < 6_000
-
-
 def test_only_rows_of_the_block_table_that_changed_travel(tmp_path: Path) -> None:
     async def story(room: ChatRoom, hub: Hub) -> None:
         page = FakePage(hub)
@@ -243,8 +233,8 @@ class BusyEngine(PagedFakeClient):
         super().__init__(replies)
         self.free = asyncio.Event()
 
-    async def snapshot(self) -> dict[str, Any]:
-        found = await super().snapshot()
+    async def brief(self) -> dict[str, Any]:
+        found = await super().brief()
         await self.free.wait()
         return found
 

@@ -4,6 +4,7 @@ import { byId, framed, h, iconButton } from "./dom.js";
 import { EventStrip } from "./events.js";
 import { Grid } from "./grid.js";
 import { GridPick } from "./grid_pick.js";
+import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
 import { PanelMenu } from "./panel_menu.js";
@@ -55,8 +56,8 @@ export class Panel {
 
   /** Take what the server tells of blocks. */
   listen(socket) {
-    socket.on("kv-snapshot", (frame) => this.takeSnapshot(frame));
-    socket.on("kv", (frame) => this.takeEvents(frame));
+    socket.on("kv-snapshot", (frame) => this.takeSnapshot({ ...frame, snapshot: unpackedSnapshot(frame.snapshot) }));
+    socket.on("kv", (frame) => this.takeEvents({ events: unpackedEvents(frame) }));
     socket.on("kv-stats", ({ stats }) => this.takeStats(stats));
     socket.on("kv-table", (frame) => this.takeTable(frame));
   }

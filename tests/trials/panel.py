@@ -1,0 +1,180 @@
+"""What the KV panel costs: the real server, a real pool of 50,000 blocks, eight replies that stream, a real Chromium.
+
+The panel is switched off and on by turns, so that what is told for it is the difference within one run. CPU times are
+of threads and processes, not of the wall: other work on the machine changes them little. One JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, CDPSession
+
+from pagedchat.engine.request import Request
+from pagedchat.engine.sampling_params import SamplingParams
+from support.long_chat import add_long_chat
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+from trials.paced_engine import PacedEngine, plain_reply
+from trials.page import chromium
+
+NUM_BLOCKS = 50_000
+USED_BLOCKS = 44_000
+REPLIES = 8
+TURNS = 3
+TURN_S = 5.0
+SETTLE_S = 2.0
+WATCH = """() => {
+    const kv = (window.kv = { bytes: 0, frames: 0, kinds: {}, asked: 0, first: null });
+    window.pagedchat.page.socket.socket.addEventListener("message", ({ data }) => {
+        const kind = /^{"ev":"(kv[a-z-]*)"/.exec(data.slice(0, 40))?.[1];
+        if (!kind) return;
+        kv.bytes += data.length;
+        kv.frames += 1;
+        kv.kinds[kind] = (kv.kinds[kind] ?? 0) + data.length;
+        if (kind === "kv-snapshot") kv.first = { bytes: data.length, at: performance.now() };
+    });
+}"""
+SWITCH = """(on) => {
+    Object.assign(window.kv, { asked: performance.now(), first: null });
+    window.pagedchat.page.panel.setOpen(on);
+}"""
+FIRST = """async () => {
+    while (!window.kv.first) await new Promise((done) => setTimeout(done, 5));
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    const { asked, first: { bytes, at } } = window.kv;
+    return { bytes, ms: at - asked, drawn_ms: performance.now() - asked };
+}"""
+
+
+@dataclass
+class Meter:
+    """Seconds of CPU and bytes since the start; subtract two for what was used between them."""
+
+    wall: float
+    main_thread: float
+    script: float
+    browser: float
+    server: float
+    tokens: int
+    kinds: dict[str, int]
+
+    def __sub__(self, other: Meter) -> Meter:
+        kinds = {name: size - other.kinds.get(name, 0) for name, size in self.kinds.items()}
+        pairs = [(getattr(self, name), getattr(other, name)) for name in list(vars(self))[:-1]]
+        return Meter(*(now - then for now, then in pairs), kinds)  # type: ignore[arg-type]
+
+    def __add__(self, other: Meter) -> Meter:
+        kinds = {name: self.kinds.get(name, 0) + other.kinds.get(name, 0) for name in {*self.kinds, *other.kinds}}
+        pairs = [(getattr(self, name), getattr(other, name)) for name in list(vars(self))[:-1]]
+        return Meter(*(one + two for one, two in pairs), kinds)  # type: ignore[arg-type]
+
+
+def measure(say: Callable[[str], None] = print) -> None:
+    """Measure all and tell it."""
+
+    def tell(what: str, **figures: Any) -> None:
+        rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
+        say(json.dumps({"what": what, **rounded}))
+
+    with tempfile.TemporaryDirectory() as name, chromium() as browser:
+        folder, engine = Path(name), PacedEngine(NUM_BLOCKS)
+        fill(engine, USED_BLOCKS)
+        chats = [add_long_chat(folder / "sessions.db", 10, f"Chat {number}", seed=number) for number in range(REPLIES)]
+        with PageServer(folder, engine) as server:
+            for session in chats:
+                server.do(server.service.update_settings(session, params={"max_tokens": 25_000}))
+            page = browser.new_page(viewport={"width": 1480, "height": 920})
+            driver = PageDriver(page, server.url).goto("?session=" + chats[0])
+            page.evaluate(WATCH)
+            page.evaluate(SWITCH, False)
+            stream(server, engine, chats)
+            probe = Probe(driver, browser, engine)
+            used = turns(driver, probe, tell)
+            compare(used[False], used[True], tell)
+            tell("errors of the page", count=len(driver.errors))
+            for one in engine.requests:
+                server.do(engine.cancel(one.request_id))
+
+
+def fill(engine: PacedEngine, num_blocks: int) -> None:
+    """Fill blocks with the content of requests that have ended, each of some pages."""
+    chance, manager, size = random.Random(7), engine.kv_manager, engine.block_size
+    while manager.pool.num_cached < num_blocks:
+        tokens = [chance.randrange(50_000) for _ in range(chance.randrange(20, 200) * size)]
+        held = Request(f"old-{len(tokens)}-{manager.events.seq}", tokens, SamplingParams(), 0, 0.0, 0, 1 << 20, {})
+        assert manager.admit(held) and manager.append_slots(held, held.num_to_compute), "the pool is too small"
+        manager.commit(held, held.num_to_compute)
+        manager.step_done()
+        manager.free(held)
+    manager.events.drain()
+
+
+def stream(server: PageServer, engine: PacedEngine, chats: list[str]) -> None:
+    """Begin a reply in every chat, and wait until all have given a few tokens."""
+    engine.replies = lambda request: plain_reply(24_000)
+    before = len(engine.given_at)
+    for session in chats:
+        opened = server.do(server.service.open(session))
+        server.do(server.service.send(session, opened["messages"][-1]["id"], "Go on"))
+    while len(engine.given_at) < before + len(chats) or min(map(len, engine.given_at.values())) < 20:
+        time.sleep(0.05)
+
+
+class Probe:
+    """Reads all meters of a run."""
+
+    def __init__(self, driver: PageDriver, browser: Browser, engine: PacedEngine) -> None:
+        self._page, self._engine = driver.page, engine
+        self._browser: CDPSession = browser.new_browser_cdp_session()
+        self._cdp: CDPSession = driver.page.context.new_cdp_session(driver.page)
+        self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def read(self) -> Meter:
+        """The meters of now."""
+        found = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
+        processes = self._browser.send("SystemInfo.getProcessInfo")["processInfo"]
+        return Meter(
+            time.monotonic(),
+            found["TaskDuration"],
+            found["ScriptDuration"],
+            sum(one["cpuTime"] for one in processes),
+            time.process_time(),
+            sum(map(len, self._engine.given_at.values())),
+            self._page.evaluate("({ ...window.kv.kinds, frames: window.kv.frames })"),
+        )
+
+
+def turns(driver: PageDriver, probe: Probe, tell: Callable[..., None]) -> dict[bool, Meter]:
+    """Use the panel by turns; what was used without it and with it."""
+    used: dict[bool, Meter] = {}
+    for turn in range(TURNS):
+        for on in (False, True):
+            driver.page.evaluate(SWITCH, on)
+            if on:
+                tell(f"first snapshot, turn {turn + 1}", **driver.page.evaluate(FIRST))
+            driver.page.wait_for_timeout(SETTLE_S * 1e3)
+            before = probe.read()
+            driver.page.wait_for_timeout(TURN_S * 1e3)
+            spent = probe.read() - before
+            used[on] = used[on] + spent if on in used else spent
+    return used
+
+
+def compare(off: Meter, on: Meter, tell: Callable[..., None]) -> None:
+    """What the panel adds, as shares of a core and as bytes a minute."""
+    for name in ("main_thread", "script", "browser", "server"):
+        shares = [100 * getattr(one, name) / one.wall for one in (off, on)]
+        tell(f"percent of a core, {name}", off=shares[0], on=shares[1], panel=shares[1] - shares[0])
+    kinds = dict(on.kinds)
+    frames = kinds.pop("frames", 0)
+    rates = {name: size / on.wall * 60 / 1e6 for name, size in sorted(kinds.items())}
+    tell("MB a minute of kv frames", all=sum(rates.values()), frames_per_s=frames / on.wall, **rates)
+    tell("tokens a second", off=off.tokens / off.wall, on=on.tokens / on.wall, seconds=on.wall)
