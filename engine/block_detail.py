@@ -53,8 +53,8 @@ def block_detail(kv: KVCacheManager, block: int, requests: Sequence[Request]) ->
     Returns:
         The block's row of the snapshot, and ``seq``, ``block_size``, ``kv_group``, ``logical`` (blocks before it),
         ``token_ids`` (the valid ones), ``chain`` (blocks before it, first one first), ``children`` (blocks that go on
-        from it), ``holders`` (running requests that have it, with its place in their table), ``sessions`` (whose
-        content it is, at most 64) and ``events`` (its last ones, oldest first).
+        from it), ``holders`` (running requests that have it, with its place in their table), ``sessions`` (who
+        have all of its content, at most 64) and ``events`` (its last ones, oldest first).
 
     Raises:
         RequestError: the pool has no such block.
@@ -64,7 +64,9 @@ def block_detail(kv: KVCacheManager, block: int, requests: Sequence[Request]) ->
     holders = _holders(block, requests)
     place = _place(kv, block, holders)
     owners = list(dict.fromkeys(_name(request) for request, _, _ in holders))
-    sessions = [one for one in (request.labels.get("session") for request, _, _ in holders) if one]
+    last = len(place.tokens)
+    whole = [one for one, _, logical in holders if one.num_computed - logical * kv.block_size >= last]
+    sessions = [session for one in whole if (session := one.labels.get("session"))]
     return {
         **block_row(kv.pool, block, len(place.tokens), owners, kv.pool.history.clock()),
         "seq": kv.events.seq,
@@ -137,10 +139,12 @@ def _in_index(kv: KVCacheManager, block: int) -> _Place:
 
 
 def _sessions(kv: KVCacheManager, node: Node) -> list[str]:
-    """Who has computed or used a node: those noted at it, or at one after it."""
+    """Who has computed or used all of a node: those noted at its end, or at a node after it."""
     found: dict[str, None] = {}
     for one in islice(node.subtree(), MOST_NODES):
-        found.update((user, None) for user in kv.users.at(one) if user != ANYBODY and not is_pin(user))
+        least = len(node.tokens) if one is node else 1
+        users = (user for user, count in kv.users.at(one).items() if count >= least)
+        found.update((user, None) for user in users if user != ANYBODY and not is_pin(user))
         if len(found) >= MOST_SESSIONS:
             break
     return list(found)

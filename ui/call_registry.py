@@ -18,7 +18,7 @@ _OBJECTS = ("change", "params")
 _IDS = ("session", "message", "parent", "folder", "branch", "preset", "a", "b", "queued", "file")
 _TEXTS = ("text", "title", "name", "query", "mode")
 _FLAGS = ("on", "temporary", "follow", "typed")
-_NUMBERS = ("version", "limit", "offset", "place", "count", "run", "n", "index", "token")
+_NUMBERS = ("version", "limit", "offset", "place", "count", "run", "n", "index", "token", "block")
 _LARGEST_NUMBER = 1 << 53
 _MOST_IDS = 10_000
 

@@ -8,6 +8,8 @@ from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
 from . import (
+    block_calls,
+    engine_calls,
     file_calls,
     library_calls,
     message_calls,
@@ -26,6 +28,8 @@ __all__ = [
     "CALLS",
     "answer",
     "file_calls",
+    "block_calls",
+    "engine_calls",
     "library_calls",
     "message_calls",
     "panel_calls",

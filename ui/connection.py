@@ -44,11 +44,13 @@ class Connection:
     Attributes:
         session_id: the chat it shows, if any.
         panel: what it is told of KV blocks.
+        near: whether the page is open on this computer; see ``block_text.is_near``.
         tree: the chat whose tree it shows, if any.
     """
 
-    def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(self, hub: Hub, send: Callable[[bytes], Awaitable[None]], *, near: bool = False) -> None:
         self.hub = hub
+        self.near = near
         self.session_id: str | None = None
         self.panel = PanelFeed(hub.kv, self._put, lambda: self._wake.set(), lambda: self.session_id)
         self.tree: str | None = None

@@ -51,6 +51,11 @@ class PanelFeed:
         return self._session()
 
     # -- what the page asks for -------------------------------------------------------------------------------------
+    @property
+    def end(self) -> str | None:
+        """The message that the block table ends with; None: the last of the shown branch."""
+        return self._end
+
 
     def follow(self, on: bool) -> None:
         """Open or close the panel; opening brings a snapshot first."""

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocketDisconnect
 
+from .block_text import is_near
 from .calls import answer
 from .connection import Connection
 from .file_routes import add_file_routes
@@ -56,7 +57,7 @@ def ui_router(
 
 async def _serve(socket: WebSocket, hub: Hub) -> None:
     """Serve one page until it goes away or the server shuts down."""
-    connection = Connection(hub, lambda data: socket.send_text(data.decode()))
+    connection = Connection(hub, lambda data: socket.send_text(data.decode()), near=is_near(socket.scope))
     shutting_down = getattr(socket.app.state, "shutting_down", None)
 
     async def run(frame: Frame) -> None:

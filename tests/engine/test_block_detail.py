@@ -106,6 +106,17 @@ def test_a_cached_block_is_of_those_who_used_it_and_a_free_one_of_nobody():
     check_against_snapshot(engine)
 
 
+def test_who_has_only_the_beginning_of_a_block_is_not_told_as_one_who_has_it():
+    engine, prompt = make_engine(), prompt_of(B, 9)
+    run(engine, {"nobody": [*prompt, 1, 2, 3]}, 2)
+    begin(engine, "a", [*prompt, 1, 2], steps=1)
+    engine.cancel("a")
+    drain(engine)
+    tail = next(one for one in engine.kv.index.blocks() if engine.block(one)["token_ids"][:3] == [1, 2, 3])
+    assert engine.block(tail)["sessions"] == []
+    assert engine.block(engine.branch(prompt)[0]["block"])["sessions"] == ["a"]
+
+
 def test_blocks_of_another_salt_are_told_apart():
     engine, prompt = make_engine(), prompt_of(2 * B, 7)
     begin(engine, "a", prompt)
