@@ -8,6 +8,7 @@ from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
 from . import (
+    engine_calls,
     block_calls,
     engine_calls,
     file_calls,
@@ -27,6 +28,7 @@ from .views import View
 __all__ = [
     "CALLS",
     "answer",
+    "engine_calls",
     "file_calls",
     "block_calls",
     "engine_calls",

@@ -10,7 +10,9 @@ import asyncio
 from typing import Any, Protocol
 
 from ..engine.errors import PagedChatError
+from .engine_figures import EngineFigures
 from .kv_packing import pack_event
+from .step_packing import MOST_STEPS, pack_steps
 
 GATHER_S = 0.1
 _EVENT_FIELDS = ("seq", "type", "blocks", "ref_counts", "states", "num_tokens")
@@ -24,6 +26,8 @@ class Panel(Protocol):
 
     @property
     def session_id(self) -> str | None: ...
+    @property
+    def shows_steps(self) -> bool: ...
     def note_kv(self, events: list[dict[str, Any]]) -> None: ...
     def note_stats(self, stats: dict[str, Any]) -> None: ...
     def note_table(self) -> None: ...
@@ -40,11 +44,15 @@ class KvFeed:
         self._worker: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._touched: set[str] = set()
+        self._figures = EngineFigures(client)
+        self._last_step = 0
+        self._running = 0
 
     def follow(self, panel: Panel) -> None:
         """A panel has opened."""
         self._followers.add(panel)
         if self._unsubscribe is None:
+            self._figures.begin()
             self._unsubscribe = self._client.watch_events(self._on_events)
             self._worker = asyncio.get_running_loop().create_task(self._work())
 
@@ -66,7 +74,16 @@ class KvFeed:
             PagedChatError: the engine is not there.
         """
         brief = await self._client.brief()
-        return {"snapshot": brief, "stats": await self._client.stats(), "info": self._client.status.info}
+        return {"snapshot": brief, "stats": await self._figures.look(), "info": self._client.status.info}
+
+    async def engine_now(self) -> dict[str, Any]:
+        """Counters, and the newest steps packed.
+
+        Raises:
+            PagedChatError: the engine is not there.
+        """
+        stats = await self._figures.look()
+        return {"stats": stats, "steps": pack_steps(await self._client.steps_since(0, MOST_STEPS))}
 
     async def table(self, session_id: str, message_id: str | None = None) -> dict[str, Any]:
         """Block table of a session's branch that ends with a message; None: the shown one.
@@ -95,22 +112,36 @@ class KvFeed:
         """After news: counters and tables now and then; after the last of them: the books."""
         while True:
             await self._news.wait()
-            while self._news.is_set():
+            while self._news.is_set() or self._steps_go_on():
                 self._news.clear()
                 await self._tell(books=False)
                 await asyncio.sleep(CALM_S)
             await self._tell(books=True)
 
+    def _steps_go_on(self) -> bool:
+        """Whether somebody looks at steps, and there are some: most of them move no block."""
+        return self._running > 0 and any(one.shows_steps for one in self._followers)
+
+    async def _new_steps(self) -> dict[str, Any] | None:
+        if not any(one.shows_steps for one in self._followers):
+            return None
+        rows = await self._client.steps_since(self._last_step, MOST_STEPS)
+        self._last_step = rows[-1]["step"] if rows else self._last_step
+        return pack_steps(rows)
+
     async def _tell(self, books: bool) -> None:
         touched, self._touched = self._touched, set()
         try:
-            stats = await self._client.stats()
+            stats = await self._figures.look()
+            steps = await self._new_steps()
             if books:
                 stats["books"] = await self._client.books()
         except PagedChatError:
+            self._running = 0
             return
+        self._running = stats.get("running", 0)
         for connection in self._followers:
-            connection.note_stats(stats)
+            connection.note_stats({**stats, "steps": steps} if steps and connection.shows_steps else stats)
             if books or connection.session_id in touched:
                 connection.note_table()
 

@@ -20,6 +20,7 @@ class PanelFeed:
 
     Attributes:
         on: whether it is open.
+        shows_steps: whether it shows what each step of the engine runs.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class PanelFeed:
             wake: has ``gather`` called once the page has read what it was sent.
             session: the chat that the page shows.
         """
-        self.on = False
+        self.on = self.shows_steps = False
         self._feed = feed
         self._put = put
         self._wake = wake
@@ -62,7 +63,7 @@ class PanelFeed:
         self.on = on
         self._events, self._rows = [], None
         if not on:
-            self._snapshot = False
+            self._snapshot = self.shows_steps = False
             self._feed.unfollow(self)
             return
         self._snapshot = self._table = True
