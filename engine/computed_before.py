@@ -27,7 +27,7 @@ MissReason = Literal[
 
 
 class ComputedBefore:
-    """Remembers chains of full blocks, the least recently computed forgotten first.
+    """Remembers chains of blocks, the last one filled in part or whole, the least recently computed forgotten first.
 
     Args:
         block_size: tokens per block.
@@ -40,12 +40,14 @@ class ComputedBefore:
 
     def note(self, token_ids: Sequence[int], salt: str, user: str = ANYBODY) -> None:
         """These tokens were computed, or found, in a user's name (see `cache_users`)."""
+        last = hash((salt, self._block_size))
         for parent, block in self._chain(token_ids, salt):
-            for known, key in ((self._blocks, block), (self._parents, parent)):
-                known[key] = user if known.get(key, user) == user else ANYBODY
-                known.move_to_end(key)
-                if len(known) > REMEMBERED_BLOCKS:
-                    known.popitem(last=False)
+            self._remember(self._blocks, block, user)
+            self._remember(self._parents, parent, user)
+            last = block
+        tail = token_ids[len(token_ids) - len(token_ids) % self._block_size :]
+        if tail:
+            self._remember(self._blocks, hash((last, *tail)), user)
 
     def forget(self) -> None:
         """Know nothing any more."""
@@ -60,15 +62,22 @@ class ComputedBefore:
 
     def reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
         """Why token ``found`` of a prompt is not cached."""
-        logical = found // self._block_size
-        parent = None
-        for number, (parent, block) in enumerate(self._chain(token_ids, salt)):
+        logical, parent = found // self._block_size, hash((salt, self._block_size))
+        for number, (_, block) in enumerate(self._chain(token_ids, salt)):
             if number == logical:
-                if block in self._blocks:
-                    return "evicted"
                 break
             parent = block
+        block = token_ids[logical * self._block_size :][: self._block_size]
+        ends = range(found % self._block_size + 1, len(block) + 1)
+        if any(hash((parent, *block[:end])) in self._blocks for end in ends):
+            return "evicted"
         return "other_text" if logical and parent in self._parents else "not_computed"
+
+    def _remember(self, known: OrderedDict[int, str], key: int, user: str) -> None:
+        known[key] = user if known.get(key, user) == user else ANYBODY
+        known.move_to_end(key)
+        if len(known) > REMEMBERED_BLOCKS:
+            known.popitem(last=False)
 
     def _chain(self, token_ids: Sequence[int], salt: str) -> Iterator[tuple[int, int]]:
         """(what stands for all before it, what stands for all up to its end) of each full block."""

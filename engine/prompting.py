@@ -59,7 +59,7 @@ class Prompting:
         """What a request would find cached if it were sent now, and where and why the rest begins.
 
         Beside what ``Engine.probe`` says, for a chat: ``message_index`` and ``message_role`` of the message that the
-        first token not found is in (None in the reply's header), ``kept_from``, ``left_out_messages`` and
+        first token not found (``token_id``) is in (None in the reply's header), ``kept_from``, ``left_out_messages`` and
         ``left_out_tokens`` (see ``RequestStarted``).
 
         Raises:
@@ -79,6 +79,7 @@ class Prompting:
             "reason": reason,
             "message_index": index,
             "message_role": None if index is None else request.messages[index]["role"],
+            "token_id": None if miss is None else started.prompt_token_ids[miss],
             "kept_from": started.kept_from,
             "left_out_messages": started.left_out_messages,
             "left_out_tokens": started.left_out_tokens,

@@ -24,6 +24,7 @@ from .ids import now
 from .library_service import LibraryService
 from .message_facts import MessageFacts
 from .outline_service import OutlineService
+from .prefix_service import PrefixService
 from .preset_service import PresetService
 from .prompt_service import PromptService
 from .queue_service import QueueService
@@ -67,9 +68,10 @@ class ChatService:
         self.documents = DocumentService(self.core)
         self.outline = OutlineService(self.core)
         self.comparison = ComparisonService(self.core)
-        self._branches = BranchService(self.core)
         self.blocks = BlockWords(self.core)
+        self._branches = BranchService(self.core)
         self._prompts = PromptService(self.core)
+        self.prefixes = PrefixService(self.core, self._prompts, self.presets)
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
         self.replies = ReplyService(self.core, self._prompts, self._titles, self.documents, self.create_session)

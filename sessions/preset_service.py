@@ -82,6 +82,34 @@ class PresetService:
         told = [await self._group(place, chats, ours) for (place, _), chats in groups.items()]
         return {"chats": len(found), "stable": len(ours), "groups": told}
 
+    async def differs(self, session_id: str, ours: list[int]) -> View | None:
+        """The latest chat of the same preset that begins otherwise than this one, within what comes from the preset.
+
+        Args:
+            ours: the ids that this chat begins with.
+
+        Returns:
+            "session" and "title" of the other chat, "token" (counted from 1) from which on they differ, and the words
+            that stand there, "theirs" and "ours"; None if there is none, or this chat began without a preset.
+        """
+        core = self._core
+        preset_id = (await core.session(session_id)).preset_id
+        if preset_id is None or core.is_temporary(session_id):
+            return None
+        try:
+            preset = await core.read(core.store.presets.preset, preset_id)
+        except SessionError:
+            return None
+        number = len(preset.examples)
+        found = await core.read(core.store.presets.beginnings, preset_id, core.fingerprint(), number, LOOKED_AT)
+        for one in found:
+            place = None if one.session_id == session_id else _first_difference(one.token_ids, ours)
+            if place is not None:
+                title = (await core.session(one.session_id)).title
+                words = {"theirs": await self._word(one.token_ids, place), "ours": await self._word(ours, place)}
+                return {"session": one.session_id, "title": title, "token": place + 1, **words}
+        return None
+
     async def of_chat(self, session_id: str) -> View:
         """A preset, not stored yet, with what a chat has: system prompt, sampling, and in "pairs" the questions and
         answers that may become its examples."""

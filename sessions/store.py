@@ -14,6 +14,7 @@ from typing import Any
 from . import new_session, search_index, turns
 from .attachments import Attachments
 from .backups import back_up
+from .branch_tree import BranchTrees
 from .connection import Connection
 from .documents import Documents
 from .drafts import Drafts
@@ -44,6 +45,7 @@ class SessionStore(TreeStore):
         search: finds messages and titles.
         trash: what was deleted.
         outlines: whole trees, in a few words a message.
+        branch_trees: all branches of a chat, as prompts have them.
         library: folders.
         presets: what new chats begin with.
         drafts: what was typed and not sent.
@@ -97,6 +99,7 @@ class SessionStore(TreeStore):
         self.documents = Documents(self._writer, self._reader)
         self.trash = Trash(self._writer, self._reader, self.attachments.remove_unused)
         self.outlines = Outlines(self._reader)
+        self.branch_trees = BranchTrees(self._reader)
         self.exchange = ExchangeStore(self._writer, self._reader, files)
 
     @property

@@ -64,6 +64,16 @@ def test_evicted_blocks_are_told_from_text_that_was_never_computed() -> None:
     assert chat.probe(messages)["reason"] == "not_computed"
 
 
+def test_the_part_filled_end_of_a_sequence_counts_as_computed_too() -> None:
+    known = ComputedBefore(4)
+    known.note([1, 2, 3, 4, 5, 6], "")
+    assert known.reason([1, 2, 3, 4, 5, 6, 7], "", 4) == "evicted"
+    assert known.reason([1, 2, 3, 4, 5, 6, 7], "", 5) == "evicted"
+    assert known.reason([1, 2, 3, 4, 5, 6, 7], "", 6) != "evicted", "7 was never computed there"
+    assert known.reason([1, 2, 3, 4, 5, 9], "", 5) != "evicted"
+    assert known.reason([5, 6], "", 0) == "not_computed"
+
+
 def test_another_salt_learns_nothing_of_what_was_computed() -> None:
     chat, messages = played()
     mine, other = chat.probe(messages), chat.probe(messages, salt="other")

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from pagedchat.engine.block_detail import block_detail
+from pagedchat.engine.computed_before import ComputedBefore
 from pagedchat.engine.generate_request import GenerateRequest
 from pagedchat.engine.inspect import branch_rows, pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
@@ -16,6 +17,7 @@ from pagedchat.engine.request import Request
 from pagedchat.engine.scheduler import Scheduled
 from pagedchat.engine.types import RequestMetrics, RequestOutput
 from support.fake_client import END, INFO, FakeEngineClient
+from support.paged_probe import probed
 
 
 class PagedFakeClient(FakeEngineClient):
@@ -25,6 +27,7 @@ class PagedFakeClient(FakeEngineClient):
         info = {**INFO, "num_blocks": num_blocks, **options.pop("info", {})}
         super().__init__(replies, info=info, **options)
         self.kv_manager = KVCacheManager(num_blocks, info["block_size"])
+        self.computed_before = ComputedBefore(info["block_size"])
         self.prompt_tokens = self.cached_tokens = 0
         self.counted = EngineMetrics()
         self._requests: dict[str, Request] = {}
@@ -85,6 +88,7 @@ class PagedFakeClient(FakeEngineClient):
 
     def _release(self, held: Request) -> None:
         if self._requests.pop(held.request_id, None):
+            self.computed_before.note(held.token_ids[: held.num_computed], held.salt, held.user)
             self.kv_manager.free(held)
 
     def _emit(self, kind: str, request: GenerateRequest, tokens: list[int]) -> None:
@@ -96,6 +100,18 @@ class PagedFakeClient(FakeEngineClient):
         for watcher in list(self._event_watchers):
             if events:
                 watcher(events)
+
+    async def probe(
+        self, token_ids: list[int] | None = None, *, messages: Any = None, salt: str = "", **options: Any
+    ) -> dict[str, Any]:
+        found = await super().probe(token_ids, messages=messages, salt=salt, **options)
+        built = None
+        if messages is not None:
+            header, trim = options.get("add_generation_prompt", True), options.get("trim", False)
+            built = self._build_messages(messages, header, "", trim, options.get("max_tokens"))
+            token_ids = built.prompt_token_ids
+        ids = [*(options.get("prompt") or "").encode()] if token_ids is None else token_ids
+        return {**found, **probed(self.kv_manager, self.computed_before, ids, salt, messages, built)}
 
     async def events_since(self, seq: int) -> list[dict[str, Any]] | None:
         return self.kv_manager.events.since(seq)
@@ -129,6 +145,7 @@ class PagedFakeClient(FakeEngineClient):
     async def forget(self, session: str) -> dict[str, int]:
         await super().forget(session)
         blocks = self.kv_manager.forget(session)
+        self.computed_before.forget_user(session)
         self.step_log.forget(session, self.kv_manager.events.forget(session))
         self._forward()
         return {"blocks": len(blocks)}

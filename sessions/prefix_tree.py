@@ -1,0 +1,139 @@
+"""The block tables of a chat's branches merged into one tree of runs: what they share, and where they part.
+
+::
+
+    branch   block table             runs
+    1        7 3 9 4 5               7 3 9 ─┬─ 4 5        shared by three, then one's own
+    2        7 3 9 6 8 1                    └─ 6 ─┬─ 8 1
+    3        7 3 9 6 2                            └─ 2
+
+Going down the runs of a branch gives its block table again, row by row. Knows nothing of stores and engines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+Row = dict[str, Any]
+"""A row of ``Engine.branch``."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """One branch.
+
+    Attributes:
+        end: id of its last message.
+        token_ids: all it has in a prompt.
+        parts: (id of a message, its tokens) in order; "" is the system turn.
+        rows: its block table.
+        starts: the first token of each part, and behind them how many there are.
+    """
+
+    end: str
+    token_ids: list[int]
+    parts: list[tuple[str, int]]
+    rows: list[Row] = field(default_factory=list)
+    starts: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.starts = [0, *accumulate(count for _, count in self.parts)]
+
+    def part_at(self, token: int) -> int | None:
+        """Place of the part that a token is in; None behind the end."""
+        at = bisect_right(self.starts, token) - 1
+        return at if at < len(self.parts) else None
+
+
+@dataclass(slots=True)
+class Run:
+    """Blocks in a row that the same branches have.
+
+    Attributes:
+        first: logical number of the first of them.
+        branches: places of those branches.
+        parent: place of the run before it; None at the beginning.
+    """
+
+    first: int
+    rows: list[Row]
+    branches: list[int]
+    parent: int | None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the branches in it, cached or not."""
+        return sum(row["num_tokens"] for row in self.rows)
+
+    @property
+    def blocks(self) -> list[int | None]:
+        """The physical block of each; None where it is not in the pool."""
+        return [row["block"] for row in self.rows]
+
+
+def merge(branches: list[Branch], block_size: int) -> list[Run]:
+    """The runs of all branches, each behind the one before it; branches stay in their order."""
+    runs: list[Run] = []
+    groups: list[tuple[list[int], int, int | None]] = _parted(branches, range(len(branches)), 0, None, block_size)
+    while groups:
+        group, first, parent = groups.pop()
+        end = _common_end(branches, group, first, block_size)
+        runs.append(Run(first, branches[group[0]].rows[first:end], group, parent))
+        groups += _parted(branches, group, end, len(runs) - 1, block_size)
+    return runs
+
+
+def messages_of(run: Run, branches: list[Branch], block_size: int) -> list[tuple[str, bool]]:
+    """The messages that lie in a run, in order, and whether each begins in it; those of all its branches, which may
+    have the same ids in two messages."""
+    begin = run.first * block_size
+    end = begin + run.num_tokens
+    found: dict[str, bool] = {}
+    for place in run.branches:
+        parts, starts = branches[place].parts, branches[place].starts
+        for at in range(branches[place].part_at(begin) or 0, len(parts)):
+            if starts[at] >= end:
+                break
+            found.setdefault(parts[at][0], starts[at] >= begin)
+    return list(found.items())
+
+
+def listed_twice(runs: list[Run]) -> set[int]:
+    """Blocks that more than one run lists: two branches hold different parts of what is in them."""
+    times = Counter(block for run in runs for block in set(run.blocks) if block is not None)
+    return {block for block, count in times.items() if count > 1}
+
+
+def _common_end(branches: list[Branch], group: list[int], first: int, size: int) -> int:
+    """Behind the last block that all of a group have in common."""
+    shortest = min(len(branches[one].rows) for one in group)
+    head, *others = [branches[one] for one in group]
+    at = first
+    while at < shortest and all(_alike(head, one, at, size) for one in others):
+        at += 1
+    return at
+
+
+def _alike(one: Branch, other: Branch, at: int, size: int) -> bool:
+    part = slice(at * size, (at + 1) * size)
+    return one.rows[at] == other.rows[at] and one.token_ids[part] == other.token_ids[part]
+
+
+def _parted(
+    branches: list[Branch], group: Any, at: int, parent: int | None, size: int
+) -> list[tuple[list[int], int, int | None]]:
+    """The parts of a group that go on with different blocks from ``at``, the last one first."""
+    parts: list[list[int]] = []
+    for one in group:
+        if at >= len(branches[one].rows):
+            continue
+        part = next((part for part in parts if _alike(branches[part[0]], branches[one], at, size)), None)
+        if part is None:
+            parts.append([one])
+        else:
+            part.append(one)
+    return [(part, at, parent) for part in reversed(parts)]
