@@ -43,6 +43,7 @@ STYLES = (
     "writing.css",
     "panel.css",
     "alerts.css",
+    "time_bar.css",
     "library.css",
     "settings.css",
     "settings_pages.css",

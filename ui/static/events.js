@@ -1,72 +1,106 @@
-// The last KV events in words.
+// All events that are kept, newest first: a click shows the moment after one. Only rows in view are in the document.
 
 import { h } from "./dom.js";
-import { count, plural } from "./format.js";
+import { EVENT_TYPES, shortWords } from "./event_words.js";
+import { count } from "./format.js";
+import { WindowList } from "./window_list.js";
 
-const SHOWN = 12;
+const ROW = 26; // pixels, as in time_bar.css
+const PAGE = 10; // rows
 
-export class EventStrip {
-  constructor(nameOf) {
-    this.nameOf = nameOf;
-    this.paused = false;
-    this.pause = h("button.link", { type: "button", "aria-pressed": "false", onclick: () => this.#toggle() }, "Pause");
-    this.list = h("ol.events");
-    this.lines = new Map(); // each shown line with its event: names are those of now
-    this.element = h("div.part", {}, h("h3", {}, "Events", this.pause), this.list);
-    this.#clear((this.log = []));
+export class EventList {
+  /** `replay` is a Replay; `nameOf(owner)` says whose an event was; `session()` is the shown chat. */
+  constructor(replay, nameOf, session) {
+    Object.assign(this, { replay, nameOf, session });
+    this.type = h("select", { "aria-label": "Kind of event", "data-testid": "kv-event-type", onchange: () => this.#choose() },
+      h("option", { value: "" }, "All kinds"), ...EVENT_TYPES.map((type) => h("option", { value: type }, type)));
+    this.mine = h("input", { type: "checkbox", onchange: () => this.#choose() });
+    this.ofChat = h("label.check", {}, this.mine, "This chat");
+    this.none = h("p.none", {}, "Nothing has happened since the page was opened.");
+    this.holder = h("div.event-list", { role: "listbox", tabIndex: 0, "aria-label": "Events, newest first", "data-testid": "kv-events" });
+    this.list = new WindowList(this.holder);
+    this.list.canvas.setAttribute("role", "presentation");
+    this.holder.addEventListener("click", ({ target }) => this.#go(Number(target.closest("[data-row]")?.dataset.row)));
+    this.holder.addEventListener("keydown", (event) => this.#key(event));
+    this.element = h("div.part", {}, h("h3", {}, "Events", h("span.event-filter", {}, this.ofChat, this.type)), this.none, this.holder);
+    this.rows = [];
   }
 
-  show(log) {
-    this.log = log;
-    for (const [line, event] of this.lines) rename(line.lastChild, this.#words(event));
-    if (this.paused) return;
-    if (log !== this.drawn) this.#clear(log);
-    const shown = log.slice(-SHOWN).reverse();
-    const newest = shown[0]?.seq ?? null;
-    if (newest === this.newest) return;
-    const fresh = shown.filter((event) => this.newest === null || event.seq > this.newest);
-    this.newest = newest;
-    if (fresh.length === SHOWN || !this.list.querySelector(".seq")) {
-      this.list.replaceChildren();
-      this.lines.clear();
+  /** Show what is kept now. */
+  draw() {
+    if (this.element.hidden) return;
+    this.ofChat.hidden = Boolean(this.replay.recording);
+    this.#gather();
+    this.none.hidden = Boolean(this.rows.length);
+    this.none.textContent = this.replay.source.events?.length ? "No event of this kind is kept." : "Nothing has happened since the page was opened.";
+    this.holder.hidden = !this.rows.length;
+    this.#select();
+  }
+
+  #choose() {
+    this.key = null;
+    this.holder.scrollTop = 0;
+    this.draw();
+  }
+
+  /** The rows of the events that fit, newest first. Where one has scrolled to stays in view while new ones come. */
+  #gather() {
+    const { source, recording } = this.replay;
+    const session = this.mine.checked && !recording ? this.session() : null;
+    const names = source.events.length ? this.nameOf.stamp?.() : "";
+    const key = [source.first, source.last, this.type.value, session, this.session(), names, recording?.made].join();
+    if (key === this.key) return;
+    const before = this.key ? this.rows.length : 0;
+    this.key = key;
+    const rows = [];
+    for (let place = source.last; place > source.first; place--) {
+      const event = source.eventAt(place);
+      if (this.type.value && event.type !== this.type.value) continue;
+      if (session !== null && event.owner !== session) continue;
+      rows.push({ key: String(place), height: ROW, stamp: `${event.seq} ${event.owner ? this.nameOf(event.owner) : ""}`, make: () => this.#row(event) });
     }
-    this.list.prepend(...fresh.map((event) => this.#line(event)));
-    while (this.list.childElementCount > SHOWN) {
-      this.lines.delete(this.list.lastChild);
-      this.list.lastChild.remove();
+    this.rows = rows;
+    if (this.holder.scrollTop && before) this.holder.scrollTop += Math.max(0, rows.length - before) * ROW;
+    this.list.set(rows);
+  }
+
+  #row(event) {
+    const words = shortWords(event, this.nameOf);
+    return h(`div.event.${event.type}`, { role: "option", id: `pc-kv-event-${event.seq}`, title: words },
+      h("span.seq", {}, count(event.seq)), h("b", {}, event.type === "gap" ? "gap" : event.type), h("span", {}, words));
+  }
+
+  /** Mark the row of the event that is looked at, and bring it into view when it becomes another one. */
+  #select() {
+    const { place } = this.replay;
+    const key = place === null ? null : String(place);
+    const moved = key !== this.selected;
+    this.selected = key;
+    if (moved && key) this.list.reveal(key);
+    for (const [row, { element }] of this.list.drawn) {
+      element.setAttribute("aria-selected", String(row === key));
+      element.setAttribute("aria-posinset", String(this.list.index.get(row) + 1));
+      element.setAttribute("aria-setsize", String(this.rows.length));
     }
+    const shown = key && this.list.get(key);
+    if (shown) this.holder.setAttribute("aria-activedescendant", shown.id);
+    else this.holder.removeAttribute("aria-activedescendant");
   }
 
-  /** Begin again with another log. */
-  #clear(log) {
-    this.drawn = log;
-    this.newest = null;
-    this.lines.clear();
-    this.list.replaceChildren(h("li.none", {}, "Nothing has happened since the page was opened."));
+  #go(place) {
+    if (!Number.isFinite(place)) return;
+    this.replay.pause();
+    this.replay.go(place);
   }
 
-  #toggle() {
-    this.paused = !this.paused;
-    this.pause.textContent = this.paused ? "Go on" : "Pause";
-    this.pause.setAttribute("aria-pressed", String(this.paused));
-    this.show(this.log);
+  #key(event) {
+    if (!this.rows.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = this.list.index.get(this.selected) ?? -1;
+    const to = {
+      ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.rows.length - 1, PageDown: at + PAGE, PageUp: at - PAGE,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    this.#go(Number(this.rows[Math.max(0, Math.min(this.rows.length - 1, to))].key));
   }
-
-  #line(event) {
-    const line = h(`li.${event.type}`, {}, h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, this.#words(event)));
-    this.lines.set(line, event);
-    return line;
-  }
-
-  #words({ type, blocks, num_tokens: tokens, owner }) {
-    const who = owner ? ` · ${this.nameOf(owner)}` : "";
-    if (type === "copied") return `${blocks[0]} → ${blocks[1]}${tokens ? ` · ${plural(tokens, "token")}` : ""}${who}`;
-    const what = blocks.length === 1 ? `block ${blocks[0]}` : plural(blocks.length, "block");
-    const fill = type === "stored" && blocks.length === 1 && tokens ? ` · ${plural(tokens, "token")}` : "";
-    return `${what}${fill}${who}`;
-  }
-}
-
-function rename(place, words) {
-  if (place.textContent !== words) place.textContent = words;
 }

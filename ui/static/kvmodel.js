@@ -3,7 +3,6 @@
 export const FREE = 0, CACHED = 1, ACTIVE = 2, SHARED = 3;
 const LETTERS = { f: FREE, c: CACHED, a: ACTIVE, s: SHARED };
 export const STATE_NAMES = ["free", "cached", "active", "shared"];
-const KEPT = 200;
 let epochs = 0;
 
 /** An event about many blocks travels packed: see kv_packing.py. */
@@ -32,8 +31,7 @@ export class KvModel {
     this.lastOwner = new Map(); // of blocks that somebody held while the page looked on
     this.counts = [0, 0, 0, 0];
     this.used = 0;
-    this.pinned = 0;
-    this.log = [];
+    this.pins = new Set(); // blocks that are kept whatever else is needed
     this.changed = new Set();
     this.names = null; // of owners, where the page does not know them: see recording.js
   }
@@ -45,7 +43,8 @@ export class KvModel {
   load(snapshot) {
     const total = snapshot.num_blocks;
     Object.assign(this, {
-      seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved, pinned: snapshot.pinned,
+      seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved,
+      pins: new Set(snapshot.pins),
       state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), lastOwner: new Map(), counts: [0, 0, 0, 0], used: 0,
       epoch: ++epochs, changed: new Set(),
     });
@@ -65,32 +64,29 @@ export class KvModel {
   copy() {
     return Object.assign(new KvModel(), this, {
       state: this.state.slice(), refs: this.refs.slice(), counts: [...this.counts],
-      owners: new Map(this.owners), lastOwner: new Map(this.lastOwner), // holders of a block are never changed, but replaced
-      epoch: ++epochs, changed: new Set(), log: [],
+      pins: new Set(this.pins), owners: new Map(this.owners), lastOwner: new Map(this.lastOwner), // holders of a block are never changed, but replaced
+      epoch: ++epochs, changed: new Set(),
     });
   }
 
-  /** Forget the events told so far. */
-  forget() {
-    this.log = [];
+  /** Whether a snapshot of this moment says the same of each block. */
+  agrees({ seq, states, held }) {
+    return seq === this.seq && states.length === this.total && this.state.every((state, block) => state === LETTERS[states[block]])
+      && held.every(([block, refs]) => refs === this.refs[block]);
   }
 
   /** Apply one event. Returns false when events are missing before it: a new snapshot is needed. */
   apply(event) {
     if (typeof event.states !== "string") return false; // events were lost, or the engine is another one
-    if (event.seq <= this.seq) return true;
+    if (event.seq <= this.seq) return event.type !== "reset"; // an engine that begins anew says so with an old number
     if (event.seq !== this.seq + 1) return false;
-    if (event.type === "reset") { // an engine begins anew
-      this.forget();
-      return false;
-    }
     this.seq = event.seq;
     for (let index = 0; index < event.blocks.length; index++) {
       this.#set(event.blocks[index], LETTERS[event.states[index]], event.ref_counts[index]);
     }
     this.#own(event);
-    this.log.push(event);
-    if (this.log.length > 2 * KEPT) this.log.splice(0, KEPT);
+    if (event.type === "pinned") for (const block of event.blocks) this.pins.add(block);
+    if (event.type === "unpinned") for (const block of event.blocks) this.pins.delete(block);
     return true;
   }
 
@@ -121,7 +117,9 @@ export class KvModel {
     this.refs[block] = refs;
     this.used = Math.max(this.used, block + 1);
     if (state < ACTIVE) this.owners.delete(block);
-    if (state === FREE) this.lastOwner.delete(block);
+    if (state !== FREE) return;
+    this.lastOwner.delete(block);
+    this.pins.delete(block);
   }
 
   #own({ type, blocks, owner }) {

@@ -64,6 +64,7 @@ class Page {
       call: (op, args) => this.socket.call(op, args), close: () => this.layout.togglePanel(),
       hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
       titleOf: (owner) => this.owners.nameOf(owner),
+      titleIn: (owner) => this.sidebar.sessions.get(owner)?.title ?? null,
       session: () => this.current,
       wayBack: () => this.banner.status?.configuration?.way_back, goBack: () => this.goBack(),
     });

@@ -1,7 +1,8 @@
 // The KV panel. It asks for a snapshot when it opens and then follows the events; a hidden tab follows nothing.
 
 import { byId, framed, h, iconButton } from "./dom.js";
-import { EventStrip } from "./events.js";
+import { EventMarks } from "./event_marks.js";
+import { EventList } from "./events.js";
 import { Grid } from "./grid.js";
 import { GridPick } from "./grid_pick.js";
 import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
@@ -9,7 +10,10 @@ import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
 import { PanelMenu } from "./panel_menu.js";
 import { PanelTabs } from "./panel_tabs.js";
+import { RecordingFiles } from "./recording_files.js";
+import { Replay } from "./replay.js";
 import { BlockTable } from "./table.js";
+import { TimeBar } from "./time_bar.js";
 
 const CONSERVED = "The engine has counted: free, cached and active blocks are all blocks of the pool, and each block has as many references as requests hold it";
 
@@ -21,6 +25,7 @@ export class Panel {
     this.shown = this.model; // what is drawn: now, a moment of the past, or a recording
     this.past = null; // words for what is drawn where that is not now
     this.modelListeners = [];
+    this.drawListeners = [];
     this.wanted = false;
     this.following = false;
     this.online = false;
@@ -30,28 +35,36 @@ export class Panel {
     this.picked = null;
     this.pickListeners = [];
     this.titleOf = (owner) => this.shown.names?.get(owner) ?? act.titleOf(owner);
-    this.grid = new Grid(this.model, act.hueOf, this.titleOf);
+    this.hueOf = (owner) => this.shown.hues?.get(owner) ?? act.hueOf(owner);
+    this.stats = {}; // counters of the engine, of now
+    this.replay = new Replay(this);
+    this.grid = new Grid(this.model, this.hueOf, this.titleOf);
+    this.marks = new EventMarks(this.grid);
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks), pick: (block) => this.pick(block) },
       act.titleOf, act.hueOf);
-    this.events = new EventStrip(act.titleOf);
+    this.events = new EventList(this.replay, this.titleOf, act.session);
+    this.timeBar = new TimeBar(this.replay, this.titleOf, act.session);
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
     this.figures = new Figures(this.model, this.grid, act);
     this.menu = new PanelMenu(this);
+    this.files = new RecordingFiles(this, this.menu);
+    this.table.element.prepend(h("p.none.not-now", {}, "The block table of this branch is known of now only."));
     this.tabs = new PanelTabs([
       { id: "table", title: "Table", element: this.table.element },
-      { id: "events", title: "Events", element: this.events.element },
+      { id: "events", title: "Events", element: this.events.element, shown: () => this.events.draw() },
     ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
     this.gridPick = new GridPick(this);
     this.onPick((block) => this.table.pick(block));
     this.#build();
     document.addEventListener("visibilitychange", () => this.#follow());
+    byId("pc-kv").addEventListener("keydown", (event) => this.#leavePast(event));
   }
 
   #build() {
     byId("pc-kv").append(
       h("h2", {}, "KV blocks", this.lamp, this.menu.button, iconButton("close", "Hide the KV panel", () => this.act.close())),
-      ...this.figures.elements, this.grid.element, this.tabs.element);
+      ...this.figures.elements, this.grid.element, this.timeBar.element, this.tabs.element);
   }
 
   /** Take what the server tells of blocks. */
@@ -99,8 +112,15 @@ export class Panel {
     this.past = words;
     this.shown = words === null ? this.model : model;
     this.grid.model = this.figures.model = this.shown;
+    if (words === null) this.takeCounters(this.stats);
     this.#setBranch();
     for (const listener of this.modelListeners) listener(this.shown, words);
+    this.redraw();
+  }
+
+  /** Show these counters of the engine beside the pool. */
+  takeCounters(stats) {
+    this.figures.stats = stats;
     this.redraw();
   }
 
@@ -109,9 +129,23 @@ export class Panel {
     this.modelListeners.push(listener);
   }
 
+  /** Call `listener()` whenever the panel draws what it knows. */
+  onDraw(listener) {
+    this.drawListeners.push(listener);
+  }
+
+  /** Escape: back to now. */
+  #leavePast(event) {
+    if (event.key !== "Escape" || event.defaultPrevented || this.replay.live || event.target.closest("dialog")) return;
+    event.preventDefault();
+    this.replay.close();
+  }
+
   #setBranch() {
-    if (this.past !== null) this.grid.setBranch([], null);
-    else this.grid.setBranch(this.table.physical, this.table.session, this.table.held);
+    const { table, replay } = this;
+    if (replay.live) return this.grid.setBranch(table.physical, table.session, table.held);
+    const same = replay.recording ? [] : table.physical.filter((block) => replay.recorder.isSame(block, replay.place));
+    this.grid.setBranch(same, table.session);
   }
 
   /** What is shown was true once; the next snapshot is live again. */
@@ -137,11 +171,13 @@ export class Panel {
   }
 
   takeSnapshot({ snapshot, stats, info }) {
-    // Numbers of an engine that is gone, or a gap while nobody listened: what was told before leads nowhere.
-    if (this.missed ? snapshot.seq !== this.model.seq : snapshot.seq < this.model.seq) this.model.forget();
+    // Numbers of an engine that is gone: what was told before leads nowhere.
+    const again = this.missed ? snapshot.seq === this.model.seq : snapshot.seq >= this.model.seq;
+    const right = this.model.agrees(snapshot);
     this.missed = false;
     this.live = true;
     this.model.load(snapshot);
+    this.replay.takeSnapshot(snapshot, again, right);
     this.figures.tellSize(snapshot, info?.kv_bytes);
     this.takeStats(stats);
     this.redraw();
@@ -149,16 +185,26 @@ export class Panel {
 
   takeEvents({ events }) {
     if (!this.model.loaded) return;
-    for (const event of events.map(unpacked)) {
-      if (!this.model.apply(event)) return this.#ask();
+    for (const packed of events) {
+      const event = unpacked(packed);
+      if (!this.model.apply(event)) return this.#lost(event);
+      this.replay.takeEvent(packed);
       if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
     }
     this.redraw();
   }
 
+  /** Events are missing, or an engine begins anew. */
+  #lost({ type }) {
+    if (type === "reset") this.missed = true;
+    this.#ask();
+  }
+
   takeStats(stats) {
     if (!stats) return;
-    this.figures.stats = stats;
+    this.stats = stats;
+    if (this.replay.live) this.takeCounters(stats);
+    this.replay.takeStats(stats);
     if (stats.books) this.#check(stats.books);
     this.redraw();
   }
@@ -201,10 +247,15 @@ export class Panel {
   #draw() {
     if (document.hidden) return;
     this.#drawLamp();
+    this.replay.keepUp();
+    this.timeBar.draw();
+    this.events.draw();
     if (!this.shown.loaded) return;
     this.grid.update();
-    this.events.show(this.model.log);
-    this.figures.draw(this.live && this.past === null);
+    this.marks.show(this.replay.event);
+    this.marks.draw();
+    this.figures.draw(this.live || this.past !== null);
+    for (const listener of this.drawListeners) listener();
   }
 
   #drawLamp() {
