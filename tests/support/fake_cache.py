@@ -118,6 +118,9 @@ class FakeCache:
             "held": [[0, 1, one["ref_count"], [names.index(name) for name in one["owners"]]] for one in held],
         }
 
+    async def block(self, block: int) -> dict[str, Any]:
+        raise RequestError(f"Block {block} does not exist: no block of this engine is real.")
+
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         size = self.block_size
         return [
