@@ -8,7 +8,6 @@ from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
 from . import (
-    engine_calls,
     block_calls,
     engine_calls,
     file_calls,
@@ -18,6 +17,7 @@ from . import (
     queue_calls,
     settings_calls,
     token_calls,
+    tour_calls,
     tree_calls,
     waits_calls,
 )
@@ -28,16 +28,16 @@ from .views import View
 __all__ = [
     "CALLS",
     "answer",
-    "engine_calls",
-    "file_calls",
     "block_calls",
     "engine_calls",
+    "file_calls",
     "library_calls",
     "message_calls",
     "panel_calls",
     "queue_calls",
     "settings_calls",
     "token_calls",
+    "tour_calls",
     "tree_calls",
     "waits_calls",
 ]

@@ -44,6 +44,7 @@ STYLES = (
     "panel.css",
     "alerts.css",
     "time_bar.css",
+    "tour.css",
     "library.css",
     "settings.css",
     "settings_pages.css",

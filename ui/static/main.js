@@ -26,6 +26,7 @@ import { Socket } from "./socket.js";
 import { startTheme } from "./theme.js";
 import { complain, dropToasts, placeToasts, toast } from "./toasts.js";
 import { fillTop } from "./top.js";
+import { Tour } from "./tour.js";
 import { treeOf } from "./tree.js";
 import { Turns } from "./turns.js";
 import { Waiting } from "./waiting.js";
@@ -78,6 +79,7 @@ class Page {
     });
     this.tree = treeOf(this);
     this.alerts = new Alerts();
+    this.tour = new Tour(this);
     this.messageKeys = new MessageKeys(this);
     this.#listen();
     this.readAloud = new ReadAloud(this);

@@ -23,6 +23,11 @@ export class PanelMenu {
     this.entries.push(...entries);
   }
 
+  /** An entry before all others. */
+  lead(entry) {
+    this.entries.unshift(entry);
+  }
+
   #show() {
     const choices = [...this.entries, ...this.last].filter(({ fits }) => !fits || fits());
     openMenu(this.button, choices.map(({ words, ...choice }) => ({ ...choice, label: words })), { label: "KV blocks" });
