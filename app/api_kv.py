@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -13,6 +13,7 @@ from ..engine.inspect import idle_blocks
 from ..sessions.errors import SessionError
 from .api_body import read_json, text
 from .api_errors import ApiError, ApiRoute, json_response, refuse_the_rest
+from .api_kv_block import WhyNoText, add_block_route
 from .api_v1 import ready_info
 from .api_v1_request import chat_request, check_model, prompts
 from .kv_events import EventFollower
@@ -24,12 +25,22 @@ BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
 Salt = Callable[[str], str]
 
 
-def kv_router(client: EngineClient, branch_tokens: BranchTokens, salt: Salt = lambda session: "") -> APIRouter:
+async def _nobody_reads(near: bool, session_ids: Iterable[str], held: bool) -> str | None:
+    return "This server keeps no chats."
+
+
+def kv_router(
+    client: EngineClient,
+    branch_tokens: BranchTokens,
+    salt: Salt = lambda session: "",
+    why_no_text: WhyNoText = _nobody_reads,
+) -> APIRouter:
     """The routes under ``/api/kv``.
 
     Args:
         branch_tokens: ids of a session's branch, up to a message or, for None, of the branch that is shown.
         salt: what a session's requests share blocks under.
+        why_no_text: who may read the tokens of a block.
     """
     router = APIRouter(prefix="/api/kv", route_class=ApiRoute)
 
@@ -80,6 +91,7 @@ def kv_router(client: EngineClient, branch_tokens: BranchTokens, salt: Salt = la
         return json_response({"steps": await client.steps_since(_number_of("a step", request) or 0)})
 
     _add_pins(router, client)
+    add_block_route(router, client, why_no_text)
 
     @router.get("/events")
     async def events(request: Request) -> Response:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from fastapi import FastAPI
 
 from ..engine.client import EngineClient
 from ..sessions.chat_service import ChatService
+from ..ui.block_text import why_no_text
 from ..ui.page import mount_page
 from ..ui.routes import ui_router
 from .api_health import health_router
@@ -53,7 +55,7 @@ def create_app(
     app.include_router(health_router(client, settings, recovery))
     app.include_router(metrics_router(client))
     app.include_router(v1_router(client))
-    app.include_router(kv_router(client, service.branch_tokens, service.salt))
+    app.include_router(kv_router(client, service.branch_tokens, service.salt, partial(why_no_text, service)))
     app.include_router(exchange_router(service.library))
     app.include_router(chat_router(service, client))
     if recovery is not None:

@@ -16,6 +16,7 @@ from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.scheduler import Scheduled
 from support.api_server import BRANCH, ApiServer, api_server
 from support.fake_client import FakeEngineClient
+from support.paged_client import PagedFakeClient
 
 
 @pytest.fixture
@@ -250,3 +251,15 @@ def test_nothing_is_asked_of_an_engine_that_is_not_ready(server: ApiServer) -> N
         answer = server.http.get(path)
         assert answer.status_code == 503
         assert answer.json()["error"]["message"] == "The engine stopped."
+
+
+def test_a_block_is_told_but_no_tokens_of_what_no_chat_has() -> None:
+    with api_server(PagedFakeClient(["x" * 40])) as server:
+        ask(server, "Some words of a program, no chat's")
+        block = next(row for row in server.http.get("/api/kv/snapshot").json()["blocks"] if row["num_tokens"] == 16)
+        told = server.http.get("/api/kv/block", params={"id": block["id"]}).json()
+        assert told["num_tokens"] == 16 and told["chain"] == [] and told["events"]
+        assert "why" in told and "token_ids" not in told and "text" not in told
+        assert server.http.get("/api/kv/block?id=999999").status_code == 404
+        for wrong in ("", "?id=x", "?id=-1"):
+            assert server.http.get(f"/api/kv/block{wrong}").status_code == 400

@@ -3,7 +3,7 @@
 import { count } from "./format.js";
 
 export class GridPick {
-  /** `panel` has: grid, model, picked, pick(block), onPick(listener). */
+  /** `panel` has: grid, picked, pick(block), onPick(listener). */
   constructor(panel) {
     this.panel = panel;
     const { canvas } = panel.grid;
@@ -47,7 +47,7 @@ export class GridPick {
 
   /** What a screen reader says of the picked block. */
   #tell() {
-    const { grid, model, picked } = this.panel;
+    const { grid, grid: { model }, picked } = this.panel;
     const { canvas } = grid;
     canvas.setAttribute("aria-valuemin", "0");
     canvas.setAttribute("aria-valuemax", String(Math.max(0, model.total - 1)));
