@@ -25,7 +25,7 @@ BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
 Salt = Callable[[str], str]
 
 
-async def _nobody_reads(near: bool, session_ids: Iterable[str], held: bool) -> str | None:
+async def _nobody_reads(near: bool, session_ids: Iterable[str], held: bool = True) -> str | None:
     return "This server keeps no chats."
 
 

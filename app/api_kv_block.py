@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Request, Response
 
@@ -12,9 +12,8 @@ from ..ui.block_text import is_near
 from .api_errors import ApiError, json_response
 from .api_v1 import ready_info
 
-WhyNoText = Callable[[bool, Iterable[str], bool], Awaitable[str | None]]
-"""Why the tokens of a block must not be told, None if they may: whether who asks is near, whose content it is, and
-whether it holds any."""
+WhyNoText = Callable[..., Awaitable[str | None]]
+"""``block_text.why_no_text`` of a service: why the tokens of a block must not be told."""
 
 
 def add_block_route(router: APIRouter, client: EngineClient, why_no_text: WhyNoText) -> None:
@@ -30,10 +29,9 @@ def add_block_route(router: APIRouter, client: EngineClient, why_no_text: WhyNoT
         except RequestError as error:
             raise ApiError(404, str(error), param="id") from error
         ids = detail.pop("token_ids")
-        why = await why_no_text(is_near(request.scope), detail["sessions"], bool(ids))
+        why = await why_no_text(is_near(request.scope), detail["sessions"], held=bool(ids))
         if why is not None:
             return json_response({**detail, "why": why})
         spelled = await client.spell(ids)
-        return json_response(
-            {**detail, "token_ids": ids, "text": "".join(text for text, control in spelled if not control)}
-        )
+        words = "".join(text for text, control in spelled if not control)
+        return json_response({**detail, "token_ids": ids, "text": words})
