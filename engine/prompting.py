@@ -58,9 +58,9 @@ class Prompting:
     def probe(self, request: GenerateRequest) -> dict[str, Any]:
         """What a request would find cached if it were sent now, and where and why the rest begins.
 
-        Beside what ``Engine.probe`` says, for a chat: ``message_index`` and ``message_role`` of the message that the
-        first token not found (``token_id``) is in (None in the reply's header), ``kept_from``, ``left_out_messages`` and
-        ``left_out_tokens`` (see ``RequestStarted``).
+        Beside what ``Engine.probe`` says, for a chat: ``token_id``, the first token not found; ``message_index`` and
+        ``message_role`` of the message that it is in (None in the reply's header); ``kept_from``,
+        ``left_out_messages`` and ``left_out_tokens`` (see ``RequestStarted``).
 
         Raises:
             RequestError, ChatTemplateError: as ``start``.

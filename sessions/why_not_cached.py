@@ -11,7 +11,6 @@ _REASONS = {
     "not_computed": "it was never computed here",
     "trimmed": "the oldest turns were left out, so that all that follows has moved",
     "template": "the chat template writes an earlier message in another way than it was sent",
-    "new": "this is new",
 }
 _ALONE = "it was not computed in this chat, and a temporary chat shares blocks with no other one"
 
@@ -31,6 +30,8 @@ def sentence(found: View, *, where: str | None, begins: str, temporary: bool = F
     if first is None or first >= total:
         return f"{begins} is found whole in the cache: {_tokens(total)}."
     reason = found.get("reason")
+    if reason == "new":
+        return f"{begins}: {first:,} of {_tokens(total)} are cached; the rest is new."
     if reason in ("not_computed", "other_text") and temporary:
         why = _ALONE
     else:
@@ -43,11 +44,26 @@ def sentence(found: View, *, where: str | None, begins: str, temporary: bool = F
 def newest_not_fed(total: int, growing: bool) -> str:
     """Of a branch whose last token was chosen, but not fed yet; ``growing``: its reply is being written."""
     if growing:
-        return f"This branch is found in the cache: {_tokens(total - 1)}; its newest one is computed in the next step."
+        return "This branch is found in the cache, but for its newest token, which the next step computes."
     return (
         f"This branch is found in the cache: {_tokens(total - 1)}; its last token was written, but is only computed "
         "when something follows."
     )
+
+
+def in_prompt(messages: list[View], found: View) -> str | None:
+    """Where the first token that a probe of these messages did not find is, in words; None for the reply's header."""
+    index, role = found.get("message_index"), found.get("message_role")
+    if index is None:
+        return None
+    if index == len(messages) - 1:
+        return "your new message"
+    if role == "system":
+        return "the system prompt"
+    asked = sum(one["role"] == "user" for one in messages[: index + 1])
+    if not asked or any("carried" in one for one in messages):  # behind a summary nobody counts from the beginning
+        return "an earlier message"
+    return f"reply {asked}" if role == "assistant" else f"your message {asked}"
 
 
 def differs(found: View, spelled: bool) -> str:

@@ -14,6 +14,7 @@ from . import (
     library_calls,
     message_calls,
     panel_calls,
+    prefix_calls,
     queue_calls,
     settings_calls,
     token_calls,
@@ -34,6 +35,7 @@ __all__ = [
     "library_calls",
     "message_calls",
     "panel_calls",
+    "prefix_calls",
     "queue_calls",
     "settings_calls",
     "token_calls",
@@ -204,5 +206,6 @@ async def probe(connection: Connection, frame: View) -> View:
     except RequestError as error:
         found = {"refused": str(error)}
     typed = len(await hub.client.tokenize(frame["text"]))
-    more = {"typed_tokens": typed, "reply_limit": question["max_tokens"], **told}
+    why = await prefix_calls.why_not_found(connection, question, found)
+    more = {"typed_tokens": typed, "reply_limit": question["max_tokens"], "why": why, **told}
     return {**found, **more, "max_model_len": hub.client.status.info.get("max_model_len", 0)}
