@@ -43,6 +43,7 @@ STYLES = (
     "writing.css",
     "panel.css",
     "alerts.css",
+    "grid.css",
     "time_bar.css",
     "tour.css",
     "library.css",

@@ -1,49 +1,95 @@
-// The pool drawn on a canvas: one cell a physical block. State is told by shape, owner by colour, count by number.
+// The pool drawn on a canvas: one cell a physical block. Only the rows in view are drawn; where not all fit they scroll.
+//
+//     box (scrolls) ── all (as high as all rows) ── view (stays in place: canvas, marks over it)
+//                                               └── layer (as large as all: what others lay over the cells)
 
-import { h } from "./dom.js";
+import { framed, h, iconButton } from "./dom.js";
 import { count, plural } from "./format.js";
-import { ACTIVE, CACHED, FREE, SHARED, STATE_NAMES } from "./kvmodel.js";
+import { drawCell, gapOf, paleness, readColours } from "./grid_cells.js";
+import { ACTIVE, CACHED, FREE, STATE_NAMES } from "./kvmodel.js";
 
 const SIZES = [19, 15, 13, 11, 9, 8, 7, 6, 5, 4];
 const ROOM = 285;
 const FLASH_MS = 900;
+const MOST_FLASHES = 64;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Grid {
   /** `hueOf(owner)` gives 0 to 5; `titleOf(owner)` a name for the tooltip. */
   constructor(model, hueOf, titleOf) {
     Object.assign(this, { model, hueOf, titleOf });
-    this.canvas = h("canvas"); // grid_pick.js makes it a control
-    this.picked = null;
+    this.canvas = h("canvas", { role: "img" });
+    this.over = h("canvas.grid-over", { "aria-hidden": "true" });
+    this.layer = h("div.grid-layer", { "aria-hidden": "true" });
+    this.view = h("div.grid-view", {}, this.canvas, this.over);
+    this.all = h("div.grid-all", {}, this.view, this.layer);
+    this.box = h("div.grid-box", {}, this.all);
     this.tip = h("div.tip", { hidden: true });
     this.note = h("p.grid-note", { hidden: true });
-    this.element = h("div.grid", { "data-testid": "kv-grid" }, this.canvas, this.note, this.tip);
+    this.element = h("div.grid", { "data-testid": "kv-grid" }, this.box, this.note, this.tip);
+    this.zoomOut = iconButton("minus", "Smaller cells", () => this.zoom(1), { "data-testid": "kv-grid-smaller" });
+    this.zoomIn = iconButton("plus", "Larger cells", () => this.zoom(-1), { "data-testid": "kv-grid-larger" });
     this.marked = new Set();
     this.branch = new Set();
     this.held = new Map();
     this.flashes = new Map();
+    this.picked = null;
+    this.shade = null; // another colour than the owner's: see grid_modes.js
+    this.chosen = null; // the size that was chosen, if any
+    this.told = []; // listeners: the cells lie elsewhere, or others are in view
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
-    addEventListener("pagedchat:theme", () => { this.colours = null; this.draw(); });
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    this.width = this.scrolled = 0;
+    this.#listen();
+  }
+
+  #listen() {
+    const anew = () => { this.colours = null; this.draw(); };
+    addEventListener("pagedchat:theme", anew);
+    for (const what of ["(forced-colors: active)", "(prefers-contrast: more)"]) matchMedia(what).addEventListener("change", anew);
+    const drawSoon = framed(() => this.draw());
+    new ResizeObserver(() => { this.width = this.box.clientWidth; drawSoon(); }).observe(this.box);
+    this.box.addEventListener("scroll", () => { this.scrolled = this.box.scrollTop; drawSoon(); }, { passive: true });
   }
 
   /** Outline these blocks. */
   mark(blocks) {
     this.marked = new Set(blocks);
-    this.draw();
+    this.drawOver();
   }
 
   /** Ring the block that is picked; null: none. */
   setPicked(block) {
     this.picked = block;
+    if (block !== null && this.size) this.reveal(block);
+    this.drawOver();
+  }
+
+  /** Scroll so that a block is in view. */
+  reveal(block) {
+    const top = Math.floor(block / this.columns) * this.size;
+    if (block >= this.shown) return;
+    if (top < this.scrolled || top + this.size > this.scrolled + this.viewHeight) this.box.scrollTop = top - (this.viewHeight - this.size) / 2;
+  }
+
+  /** One size of cells up (-1) or down (1); what is in the middle stays there. */
+  zoom(step) {
+    const at = SIZES.indexOf(this.size) + step;
+    if (!SIZES[at]) return;
+    const middle = this.picked ?? this.#rowAt(this.scrolled + this.viewHeight / 2) * this.columns;
+    this.chosen = SIZES[at] === this.fitting ? null : SIZES[at];
     this.draw();
+    this.box.scrollTop = Math.floor(middle / this.columns) * this.size - (this.viewHeight - this.size) / 2;
   }
 
   /** The block that is drawn at a place of the canvas; null: none. */
   blockAt(x, y) {
-    const block = Math.floor(y / this.size) * this.columns + Math.floor(x / this.size);
+    const block = this.#rowAt(y + this.top) * this.columns + Math.floor(x / this.size);
     return x >= 0 && x < this.columns * this.size && block >= 0 && block < this.shown ? block : null;
+  }
+
+  #rowAt(y) {
+    return Math.floor(y / this.size);
   }
 
   /** Blocks of the shown branch: cached ones are drawn pale in its colour instead of grey. */
@@ -52,185 +98,175 @@ export class Grid {
     this.held = held; // tokens in each
     this.branchOwner = owner;
     this.branchKey = `${owner} ${blocks.join(" ")}`;
+    this.#countPale();
   }
 
   /** How many are drawn so. */
-  get numPale() {
-    return [...this.branch].filter((block) => this.model.state[block] === CACHED).length;
+  #countPale() {
+    this.numPale = 0;
+    for (const block of this.branch) this.numPale += this.model.state[block] === CACHED;
   }
 
   flash(blocks) {
-    if (calm.matches || blocks.length > 64) return;
+    if (calm.matches || blocks.length > MOST_FLASHES) return;
     const until = performance.now() + FLASH_MS;
     for (const block of blocks) this.flashes.set(block, until);
   }
 
-  /** Draw everything. */
+  /** Draw all that is in view. */
   draw() {
-    const { model, canvas } = this;
-    const width = this.element.clientWidth;
-    if (!width || document.hidden || !model.loaded) return;
-    this.#layout(width);
-    const pen = canvas.getContext("2d");
-    pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    pen.clearRect(0, 0, width, this.height);
-    this.colours ??= this.#colours();
-    for (let block = 0; block < this.shown; block++) this.#cell(pen, block);
-    this.#drawFlashes(pen);
-    this.#ring(pen);
-    this.#told();
+    this.width ||= this.box.clientWidth;
+    if (!this.width || document.hidden || !this.model.loaded) return;
+    this.#layout(this.width);
+    const pen = this.#pen(this.canvas);
+    pen.clearRect(0, 0, this.width, this.viewHeight);
+    this.colours ??= readColours();
+    for (let block = this.from; block < this.to; block++) this.#cell(pen, block);
+    this.#countPale();
+    this.#done();
   }
 
   /** Draw only what has changed, if everything else is still in its place. */
   update() {
     const { model } = this;
-    const plain = this.drawn === this.#place() && !this.marked.size && !this.flashes.size;
-    if (!plain || document.hidden) return this.draw();
-    const pen = this.canvas.getContext("2d");
-    for (const block of model.changed) {
-      if (block < this.shown) this.#cell(pen, block, true);
+    if (this.drawn !== this.#place() || document.hidden) return this.draw();
+    if (model.changed.size) {
+      const pen = this.#pen(this.canvas);
+      let branch = false;
+      for (const block of model.changed) {
+        branch ||= this.branch.has(block);
+        if (block >= this.from && block < this.to) this.#cell(pen, block, true);
+      }
+      if (branch) this.#countPale();
     }
-    this.#ring(pen);
-    this.#told();
+    this.#done();
   }
 
   /** What decides where cells lie; equal for equal pictures of equal blocks. */
   #place() {
-    return [this.element.clientWidth, this.model.epoch, this.model.used > this.shown, this.branchKey].join();
+    const { model } = this;
+    return [this.width, this.scrolled, devicePixelRatio, model.epoch, model.used > this.shown, this.branchKey, this.chosen, this.shade?.key].join();
   }
 
-  #told() {
+  #done() {
     this.model.changed.clear();
     this.drawn = this.#place();
+    this.drawOver();
     this.#tell();
+    for (const listener of this.told) listener();
   }
 
-  /** The largest cells with which every block that is or was used can be seen; free blocks beyond are only counted. */
+  /** The largest cells with which every block that is or was used can be seen at once, or else those that were chosen
+   * or the smallest, and they scroll; free blocks beyond are only counted. */
   #layout(width) {
     const { total, used } = this.model;
     const room = (size) => Math.floor(width / size) * Math.floor(ROOM / size);
-    this.size = SIZES.find((size) => room(size) >= used) ?? SIZES.at(-1);
+    this.fitting = SIZES.find((size) => room(size) >= used) ?? SIZES.at(-1);
+    this.size = this.chosen ?? this.fitting;
     this.columns = Math.floor(width / this.size);
     this.shown = Math.min(total, Math.max(room(this.size), used));
     this.height = Math.ceil(this.shown / this.columns) * this.size;
+    this.viewHeight = Math.min(this.height, ROOM);
     this.note.hidden = this.shown === total;
     this.note.textContent = `Blocks 0 to ${count(this.shown - 1)}; the other ${count(total - this.shown)} are free.`;
-    this.ratio = devicePixelRatio || 1;
-    const pixels = [Math.round(width * this.ratio), Math.round(this.height * this.ratio)];
-    if (this.canvas.width !== pixels[0]) this.canvas.width = pixels[0];
-    if (this.canvas.height !== pixels[1]) this.canvas.height = pixels[1];
-    this.canvas.style.height = `${this.height}px`;
+    this.all.style.height = `${this.height}px`;
+    this.view.style.height = `${this.viewHeight}px`;
+    this.#fit(width);
+    this.top = Math.round(Math.max(0, Math.min(this.scrolled, this.height - this.viewHeight)));
+    this.from = this.#rowAt(this.top) * this.columns;
+    this.to = Math.min(this.shown, (this.#rowAt(this.top + this.viewHeight - 1) + 1) * this.columns);
+    this.zoomIn.setAttribute("aria-disabled", String(this.size === SIZES[0]));
+    this.zoomOut.setAttribute("aria-disabled", String(this.size === SIZES.at(-1)));
   }
 
-  #colours() {
-    const style = getComputedStyle(document.documentElement);
-    const read = (name) => style.getPropertyValue(`--pc-${name}`).trim();
-    return {
-      owners: [0, 1, 2, 3, 4, 5].map((hue) => read(`own-${hue}`)), line: read("line-strong"), ghost: read("ghost"),
-      surface: read("surface"), text: read("text"), mark: read("text"), accent: read("accent"), flash: read("own-5"),
-    };
+  /** Give the canvases the pixels of the screen. */
+  #fit(width) {
+    this.ratio = devicePixelRatio || 1;
+    for (const canvas of [this.canvas, this.over]) {
+      const [across, down] = [Math.round(width * this.ratio), Math.round(this.viewHeight * this.ratio)];
+      if (canvas.width !== across) canvas.width = across;
+      if (canvas.height !== down) canvas.height = down;
+    }
+  }
+
+  #pen(canvas) {
+    const pen = canvas.getContext("2d");
+    pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    return pen;
+  }
+
+  /** Where a block lies on the canvas. */
+  #corner(block) {
+    return [(block % this.columns) * this.size, Math.floor(block / this.columns) * this.size - this.top];
   }
 
   #cell(pen, block, again = false) {
     const { model, size, colours } = this;
-    const gap = size > 12 ? 3 : size > 6 ? 2 : 1;
-    const x = (block % this.columns) * size, y = Math.floor(block / this.columns) * size, w = size - gap;
+    const [x, y] = this.#corner(block);
     if (again) pen.clearRect(x, y, size, size);
     const state = model.state[block];
-    const radius = Math.min(3, w / 4);
-    pen.beginPath();
-    if (state === FREE) {
-      pen.roundRect(x + 0.5, y + 0.5, w - 1, w - 1, radius);
-      pen.strokeStyle = colours.line;
-      pen.globalAlpha = size > 6 ? 0.75 : 0.5;
-      pen.lineWidth = 1;
-      pen.stroke();
-      pen.globalAlpha = 1;
-    } else {
-      const inset = state === CACHED && w > 4 ? w * 0.13 : 0; // smaller: told apart from active without colour
-      pen.roundRect(x + inset, y + inset, w - 2 * inset, w - 2 * inset, radius);
-      const ours = state === CACHED && this.branch.has(block);
-      pen.globalAlpha = ours ? 0.42 : state === CACHED ? 0.55 : 1;
-      pen.fillStyle = ours ? colours.owners[this.hueOf(this.branchOwner)] : state === CACHED ? colours.ghost : this.#colourOf(block);
-      pen.fill();
-      pen.globalAlpha = 1;
-      if (state === SHARED) this.#hatch(pen, x, y, w, radius, block);
-    }
-    if (this.marked.has(block)) {
-      pen.strokeStyle = colours.mark;
-      pen.lineWidth = size > 8 ? 1.5 : 1;
-      pen.strokeRect(x - 0.5, y - 0.5, w + 1, w + 1);
-    }
+    const refs = model.refs[block];
+    const pinned = model.pins?.has(block);
+    if (state === FREE) return drawCell(pen, colours, size, x, y, { state });
+    const colour = this.shade?.colourOf(block, colours);
+    if (colour) return drawCell(pen, colours, size, x, y, { state, refs, pinned, colour, pale: 1 });
+    const ours = state === CACHED && this.branch.has(block);
+    drawCell(pen, colours, size, x, y, { state, refs, pinned, colour: this.#ownersColour(block, state, ours), pale: paleness(state, ours) });
   }
 
-  #ring(pen) {
-    if (this.picked === null || this.picked >= this.shown) return;
-    const { size, columns, colours } = this;
-    const gap = size > 12 ? 3 : size > 6 ? 2 : 1;
-    const x = (this.picked % columns) * size, y = Math.floor(this.picked / columns) * size;
-    pen.lineWidth = 2;
-    pen.strokeStyle = colours.accent;
-    pen.strokeRect(x, y, size - gap, size - gap);
+  #ownersColour(block, state, ours) {
+    const { owners, ghost, accent } = this.colours;
+    if (ours) return owners[this.hueOf(this.branchOwner)];
+    if (state === CACHED) return ghost;
+    for (const owner of this.model.owners.get(block)?.keys() ?? []) return owners[this.hueOf(owner)];
+    return accent;
   }
 
-  #hatch(pen, x, y, w, radius, block) {
-    pen.save();
-    pen.beginPath();
-    pen.roundRect(x, y, w, w, radius);
-    pen.clip();
-    pen.strokeStyle = this.colours.surface;
-    pen.globalAlpha = 0.55;
-    pen.lineWidth = Math.max(1, w / 8);
-    const step = Math.max(3, w / 3);
-    for (let at = -w; at < w; at += step) {
-      pen.beginPath();
-      pen.moveTo(x + at, y + w);
-      pen.lineTo(x + at + w, y);
-      pen.stroke();
-    }
-    pen.restore();
-    if (w < 12) return;
-    pen.beginPath();
-    pen.arc(x + w / 2, y + w / 2, w / 2.9, 0, 7);
-    pen.fillStyle = this.colours.surface;
-    pen.fill();
-    pen.fillStyle = this.colours.text;
-    pen.font = `700 ${Math.round(w * 0.58)}px system-ui, sans-serif`;
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    pen.fillText(String(Math.min(this.model.refs[block], 99)), x + w / 2, y + w / 2 + 0.5);
-  }
-
-  #colourOf(block) {
-    const [owner] = this.model.ownersOf(block);
-    return owner === undefined ? this.colours.accent : this.colours.owners[this.hueOf(owner)];
-  }
-
-  #drawFlashes(pen) {
+  /** What lies over the cells: outlines, the ring of the picked one, flashes. */
+  drawOver() {
+    const { size, colours } = this;
+    if (!size || !colours || document.hidden) return;
     const now = performance.now();
-    pen.strokeStyle = this.colours.flash;
-    pen.lineWidth = 2;
-    let last = 0;
-    for (const [block, until] of this.flashes) {
-      if (until <= now) { this.flashes.delete(block); continue; }
-      last = Math.max(last, until);
-      const x = (block % this.columns) * this.size, y = Math.floor(block / this.columns) * this.size;
-      pen.strokeRect(x - 1, y - 1, this.size - 1, this.size - 1);
-    }
+    for (const [block, until] of this.flashes) if (until <= now) this.flashes.delete(block);
+    const marks = this.marked.size + this.flashes.size + (this.picked === null ? 0 : 1);
+    if (!marks && this.overIsBare) return;
+    this.overIsBare = !marks;
+    const pen = this.#pen(this.over);
+    pen.clearRect(0, 0, this.width, this.viewHeight);
+    for (const block of this.flashes.keys()) this.#frame(pen, block, colours.flash, 2, -1);
+    for (const block of this.marked) this.#frame(pen, block, colours.text, size > 8 ? 1.5 : 1, -0.5);
+    if (this.picked !== null) this.#ring(pen);
     clearTimeout(this.timer);
-    if (last) this.timer = setTimeout(() => this.draw(), last - now + 5);
+    const last = Math.max(0, ...this.flashes.values());
+    if (last) this.timer = setTimeout(() => this.drawOver(), last - now + 5);
+  }
+
+  #frame(pen, block, colour, width, out) {
+    if (block < this.from || block >= this.to) return;
+    const [x, y] = this.#corner(block);
+    const side = this.size - gapOf(this.size) - 2 * out;
+    pen.strokeStyle = colour;
+    pen.lineWidth = width;
+    pen.strokeRect(x + out, y + out, side, side);
+  }
+
+  /** The ring of the picked block. Small cells are ringed at a distance: the ring is what is seen of them. */
+  #ring(pen) {
+    const out = this.size > 8 ? 0 : -2.5;
+    this.#frame(pen, this.picked, this.colours.surface, 5, out);
+    this.#frame(pen, this.picked, this.colours.accent, 2, out);
   }
 
   /** What is drawn, for people who read and for tests. */
   #tell() {
     const { free, cached, active, shared } = this.model.totals;
-    Object.assign(this.element.dataset, { free, cached, active, shared, seq: this.model.seq });
-    this.canvas.setAttribute("aria-label",
-      `${this.model.total} blocks: ${active} active, ${shared} of them shared, ${cached} cached, ${free} free`);
+    const told = { free, cached, active, shared, seq: this.model.seq };
+    for (const [name, value] of Object.entries(told)) if (this.element.dataset[name] !== String(value)) this.element.dataset[name] = value;
+    const words = `${this.model.total} blocks: ${active} active, ${shared} of them shared, ${cached} cached, ${free} free`;
+    if (this.canvas.getAttribute("aria-label") !== words) this.canvas.setAttribute("aria-label", words);
   }
 
-  #hover(event) {
-    const { offsetX, offsetY } = event;
+  #hover({ offsetX, offsetY }) {
     const block = this.blockAt(offsetX, offsetY);
     this.tip.hidden = block === null;
     if (block === null) return;
@@ -245,8 +281,10 @@ export class Grid {
     const state = model.state[block];
     const parts = [`Block ${block}`, STATE_NAMES[state]];
     if (state !== FREE) {
+      if (model.pins?.has(block)) parts.push("pinned");
       parts.push(plural(model.refs[block], "reference"), this.#holders(block, state));
       if (this.held.has(block)) parts.push(`${this.held.get(block)} of ${plural(model.blockSize, "token")}`);
+      parts.push(this.shade?.wordsOf(block));
     }
     return parts.filter(Boolean).join(" · ");
   }

@@ -1,0 +1,127 @@
+// How one block looks. State is told by shape, count by hatch and number, whose it is (or its age, or its reuse) by colour:
+//
+//     free      an outline            cached    a smaller square, a dot in it where it is pinned
+//     active    a full square         shared    a full square, cut once; three references or more: twice; with room: their number
+
+import { ACTIVE, CACHED, FREE, SHARED } from "./kvmodel.js";
+
+const HUES = 6;
+const STEPS = 5;
+const forced = matchMedia("(forced-colors: active)");
+
+/** The colours of the page as they are now. */
+export function readColours() {
+  const probe = document.createElement("i");
+  document.getElementById("pc-kv").append(probe);
+  const resolve = (value) => {
+    probe.style.color = value;
+    return getComputedStyle(probe).color;
+  };
+  const own = (name) => resolve(`var(--pc-${name})`);
+  const many = (size, name) => Array.from({ length: size }, (_, at) => own(`${name}-${at}`));
+  const found = forced.matches ? systemColours(resolve) : {
+    owners: many(HUES, "own"), ramp: many(STEPS, "ramp"), line: own("line-strong"), ghost: own("ghost"), surface: own("surface"),
+    text: own("text"), accent: own("accent"), flash: own("own-5"),
+  };
+  probe.remove();
+  return found;
+}
+
+/** Where the system has colours of its own, all owners have one; steps go from the ground to the text. */
+function systemColours(resolve) {
+  const [surface, text, accent, line] = ["Canvas", "CanvasText", "Highlight", "GrayText"].map(resolve);
+  const step = (at) => resolve(`color-mix(in srgb, ${text} ${25 + (75 * at) / (STEPS - 1)}%, ${surface})`);
+  return { owners: Array(HUES).fill(text), ramp: Array.from({ length: STEPS }, (_, at) => step(at)), line, ghost: line, surface, text, accent, flash: accent };
+}
+
+/** Empty pixels between two cells. */
+export function gapOf(size) {
+  return size > 12 ? 3 : size > 6 ? 2 : 1;
+}
+
+/** Draw a cell of `size` pixels with its corner at (x, y): {state, refs, colour, pale, pinned}; `colours` as above. */
+export function drawCell(pen, colours, size, x, y, { state, refs, colour, pale, pinned }) {
+  const w = size - gapOf(size);
+  if (state === FREE) return drawFree(pen, colours, size, x, y, w);
+  const inset = state !== CACHED ? 0 : w > 9 ? w * 0.13 : w > 4 ? 1 : 0.5;
+  pen.globalAlpha = pale;
+  pen.fillStyle = colour;
+  box(pen, x + inset, y + inset, w - 2 * inset);
+  pen.fill();
+  pen.globalAlpha = 1;
+  if (pinned) drawPin(pen, colours, x, y, w);
+  if (state < SHARED) return;
+  cut(pen, colours, x, y, w, refs);
+  if (w >= 12) drawNumber(pen, colours, x, y, w, refs);
+}
+
+/** How strong a block's colour is where it tells an owner: what nobody uses is pale. */
+export function paleness(state, ours) {
+  return state >= ACTIVE ? 1 : ours ? 0.42 : 0.55;
+}
+
+function box(pen, x, y, w) {
+  pen.beginPath();
+  if (w < 7) pen.rect(x, y, w, w);
+  else pen.roundRect(x, y, w, w, Math.min(3, w / 4));
+}
+
+function drawFree(pen, colours, size, x, y, w) {
+  box(pen, x + 0.5, y + 0.5, w - 1);
+  pen.strokeStyle = colours.line;
+  pen.globalAlpha = size > 6 ? 0.75 : 0.5;
+  pen.lineWidth = 1;
+  pen.stroke();
+  pen.globalAlpha = 1;
+}
+
+function drawPin(pen, { text, surface }, x, y, w) {
+  const side = Math.max(1.5, w / 3.4);
+  pen.beginPath();
+  pen.arc(x + w / 2, y + w / 2, side / 2 + (w > 9 ? 1 : 0), 0, 7);
+  pen.fillStyle = surface;
+  pen.fill();
+  pen.beginPath();
+  pen.arc(x + w / 2, y + w / 2, side / 2, 0, 7);
+  pen.fillStyle = text;
+  pen.fill();
+}
+
+/** One diagonal for two references, a cross for more; larger cells are hatched and have a number beside. */
+function cut(pen, { surface }, x, y, w, refs) {
+  pen.save();
+  box(pen, x, y, w);
+  pen.clip();
+  pen.strokeStyle = surface;
+  pen.beginPath();
+  if (w < 12) {
+    pen.lineWidth = Math.max(1, w / 5);
+    pen.moveTo(x, y + w);
+    pen.lineTo(x + w, y);
+    if (refs > 2) {
+      pen.moveTo(x, y);
+      pen.lineTo(x + w, y + w);
+    }
+  } else {
+    pen.globalAlpha = 0.55;
+    pen.lineWidth = w / 8;
+    for (let at = -w; at < w; at += w / 3) {
+      pen.moveTo(x + at, y + w);
+      pen.lineTo(x + at + w, y);
+    }
+  }
+  pen.stroke();
+  pen.restore();
+}
+
+function drawNumber(pen, { surface, text }, x, y, w, refs) {
+  pen.beginPath();
+  pen.arc(x + w / 2, y + w / 2, w / 2.9, 0, 7);
+  pen.fillStyle = surface;
+  pen.fill();
+  pen.fillStyle = text;
+  pen.font = `700 ${Math.round(w * 0.58)}px system-ui, sans-serif`;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.fillText(String(Math.min(refs, 99)), x + w / 2, y + w / 2 + 0.5);
+}
