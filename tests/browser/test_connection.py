@@ -262,7 +262,7 @@ def test_what_was_live_is_marked_while_there_is_no_connection_and_old_events_go_
         chat.send("A long one")
         expect(chat.page.locator(".item .live span")).to_contain_text("tok/s")
         expect(load).to_have_text("1 / 0")
-        expect(panel.locator(".events .seq").first).to_be_visible()
+        expect(panel.locator(".event .seq").first).to_be_visible()
         port = server.port
     expect(lamp).to_have_text("not live")
     expect(load).to_have_text("–")
@@ -271,9 +271,9 @@ def test_what_was_live_is_marked_while_there_is_no_connection_and_old_events_go_
     with PageServer(tmp_path, PagedFakeClient(("Short",)), port):
         expect(lamp).to_have_text("conserved")
         expect(panel).to_have_class("kv")
-        expect(panel.locator(".events .seq")).to_have_count(0)
+        expect(panel.locator(".event .seq")).to_have_count(0)
         chat.ask("Again")
-        expect(panel.locator(".events .seq").last).to_have_text("1")
+        expect(panel.locator(".event .seq").last).to_have_text("1")
         chat.page.close()
 
 

@@ -14,7 +14,7 @@ export class EventList {
     Object.assign(this, { replay, nameOf, session });
     this.type = h("select", { "aria-label": "Kind of event", "data-testid": "kv-event-type", onchange: () => this.#choose() },
       h("option", { value: "" }, "All kinds"), ...EVENT_TYPES.map((type) => h("option", { value: type }, type)));
-    this.mine = h("input", { type: "checkbox", onchange: () => this.#choose() });
+    this.mine = h("input", { type: "checkbox", "data-testid": "kv-events-of-chat", onchange: () => this.#choose() });
     this.ofChat = h("label.check", {}, this.mine, "This chat");
     this.none = h("p.none", {}, "Nothing has happened since the page was opened.");
     this.holder = h("div.event-list", { role: "listbox", tabIndex: 0, "aria-label": "Events, newest first", "data-testid": "kv-events" });
@@ -30,6 +30,7 @@ export class EventList {
   draw() {
     if (this.element.hidden) return;
     this.ofChat.hidden = Boolean(this.replay.recording);
+    this.mine.checked = this.replay.onlyChat;
     this.#gather();
     this.none.hidden = Boolean(this.rows.length);
     this.none.textContent = this.replay.source.events?.length ? "No event of this kind is kept." : "Nothing has happened since the page was opened.";
@@ -38,6 +39,7 @@ export class EventList {
   }
 
   #choose() {
+    this.replay.setOnlyChat(this.mine.checked);
     this.key = null;
     this.holder.scrollTop = 0;
     this.draw();
@@ -46,9 +48,9 @@ export class EventList {
   /** The rows of the events that fit, newest first. Where one has scrolled to stays in view while new ones come. */
   #gather() {
     const { source, recording } = this.replay;
-    const session = this.mine.checked && !recording ? this.session() : null;
-    const names = source.events.length ? this.nameOf.stamp?.() : "";
-    const key = [source.first, source.last, this.type.value, session, this.session(), names, recording?.made].join();
+    const session = this.replay.onlyChat && !recording ? this.session() : null;
+    const names = [...new Set(source.events.map(({ owner }) => owner))].map((owner) => (owner ? this.nameOf(owner) : ""));
+    const key = [source.first, source.last, this.type.value, session, recording?.made, ...names].join();
     if (key === this.key) return;
     const before = this.key ? this.rows.length : 0;
     this.key = key;

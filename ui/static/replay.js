@@ -90,6 +90,12 @@ export class Replay {
     return place !== null;
   }
 
+  /** Whether steps lead from one event of the shown chat to the next, and lists have those only. */
+  setOnlyChat(on) {
+    this.onlyChat = on;
+    this.panel.redraw();
+  }
+
   play() {
     if (this.live) this.go(this.source.first);
     this.pause();

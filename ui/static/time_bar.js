@@ -16,7 +16,7 @@ export class TimeBar {
     this.slider = h("input", { type: "range", step: "1", "aria-label": "Moment", "data-testid": "kv-moment", oninput: () => this.#scrub() });
     this.chat = h("button.chip", {
       type: "button", "aria-pressed": "false", title: "Step and play from one event of this chat to the next", "data-testid": "kv-only-chat",
-      onclick: () => this.#toggleChat(),
+      onclick: () => replay.setOnlyChat(!replay.onlyChat),
     }, "This chat");
     this.state = h("b.time-state");
     this.time = h("span.time");
@@ -41,13 +41,6 @@ export class TimeBar {
     else replay.goLive();
   }
 
-  #toggleChat() {
-    const { replay } = this;
-    replay.onlyChat = !replay.onlyChat;
-    this.chat.setAttribute("aria-pressed", String(replay.onlyChat));
-    this.draw();
-  }
-
   draw() {
     const { replay, slider } = this;
     const { source, live, recording } = replay;
@@ -63,9 +56,10 @@ export class TimeBar {
     fill(this.leave, { recording: "Close the recording", live: "Pause", past: "Back to live" }[state]);
     fill(this.time, live ? `${plural(source.events.length, "event")} kept` : this.#when(place));
     fill(this.words, live ? "" : this.#what(place));
-    set(slider, "aria-valuetext", live ? "now" : `${this.#when(place)}. ${this.words.textContent}`);
+    set(slider, "aria-valuetext", live ? "now" : `${this.#stamp(place)}. ${this.words.textContent}`);
     slider.style.setProperty("--done", `${(100 * (place - source.first)) / Math.max(1, source.last - source.first)}%`);
     this.chat.hidden = Boolean(recording);
+    set(this.chat, "aria-pressed", String(replay.onlyChat));
     this.#fit(this.back, replay.next(-1) !== null);
     this.#fit(this.on, !live && replay.next(1) !== null);
     this.#drawRun();
@@ -86,10 +80,14 @@ export class TimeBar {
     else set(button, "aria-disabled", "true");
   }
 
+  /** The time of a moment; the day, too, where it is not plain. */
+  #stamp(place) {
+    const time = this.replay.source.timeOf(place);
+    return stamp(time, Boolean(this.replay.recording) || sinceNow(time) > DAY_S);
+  }
+
   #when(place) {
-    const { source, recording } = this.replay;
-    const time = source.timeOf(place);
-    return recording ? stamp(time, true) : `${stamp(time, Date.now() / 1000 - time > DAY_S)}, ${age(Date.now() / 1000 - time)}`;
+    return this.replay.recording ? this.#stamp(place) : `${this.#stamp(place)}, ${age(sinceNow(this.replay.source.timeOf(place)))}`;
   }
 
   /** What led to a moment, and how many events come after it. */
@@ -109,6 +107,10 @@ function stamp(time, withDay) {
   const clock = `${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}.${String(moment.getMilliseconds()).padStart(3, "0")}`;
   const day = moment.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
   return withDay ? `${day}, ${clock}` : clock;
+}
+
+function sinceNow(time) {
+  return Date.now() / 1000 - time;
 }
 
 function age(seconds) {
