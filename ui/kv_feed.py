@@ -141,7 +141,7 @@ class KvFeed:
             return
         self._running = stats.get("running", 0)
         for connection in self._followers:
-            connection.note_stats({**stats, "steps": steps} if steps and connection.shows_steps else stats)
+            connection.note_stats({**stats, "new_steps": steps} if steps and connection.shows_steps else stats)
             if books or connection.session_id in touched:
                 connection.note_table()
 

@@ -98,11 +98,15 @@ export class KvModel {
 
   /** References over blocks in use: how many copies sharing saves. Null when nothing is in use. */
   get sharing() {
-    let references = 0, used = 0;
-    for (let block = 0; block < this.total; block++) {
-      if (this.state[block] >= ACTIVE) { references += this.refs[block]; used++; }
-    }
-    return used ? references / used : null;
+    const { active } = this.totals;
+    return active ? this.references / active : null;
+  }
+
+  /** References to blocks in use: what they would be without sharing. */
+  get references() {
+    let references = 0;
+    for (let block = 0; block < this.used; block++) if (this.state[block] >= ACTIVE) references += this.refs[block];
+    return references;
   }
 
   ownersOf(block) {

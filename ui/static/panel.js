@@ -1,6 +1,7 @@
 // The KV panel. It asks for a snapshot when it opens and then follows the events; a hidden tab follows nothing.
 
 import { byId, framed, h, iconButton } from "./dom.js";
+import { EngineTab } from "./engine_tab.js";
 import { EventMarks } from "./event_marks.js";
 import { EventList } from "./events.js";
 import { Grid } from "./grid.js";
@@ -43,6 +44,9 @@ export class Panel {
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks), pick: (block) => this.pick(block) },
       act.titleOf, act.hueOf);
     this.events = new EventList(this.replay, this.titleOf, act.session);
+    this.engine = new EngineTab({
+      follow: (on) => act.call("kv_engine", { on }), nameOf: this.titleOf, hueOf: this.hueOf, redraw: () => this.redraw(),
+    });
     this.timeBar = new TimeBar(this.replay, this.titleOf, act.session);
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
     this.figures = new Figures(this.model, this.grid, act);
@@ -52,6 +56,7 @@ export class Panel {
     this.tabs = new PanelTabs([
       { id: "table", title: "Table", element: this.table.element },
       { id: "events", title: "Events", element: this.events.element, shown: () => this.events.draw() },
+      { id: "engine", title: "Engine", element: this.engine.element, shown: (on) => this.engine.show(on) },
     ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
     this.gridPick = new GridPick(this);
@@ -161,6 +166,7 @@ export class Panel {
 
   #ask() {
     this.act.call("kv", { on: this.following }).catch(() => {});
+    this.engine.follow(this.following);
   }
 
   #follow() {
@@ -179,6 +185,7 @@ export class Panel {
     this.model.load(snapshot);
     this.replay.takeSnapshot(snapshot, again, right);
     this.figures.tellSize(snapshot, info?.kv_bytes);
+    this.engine.tellInfo(info);
     this.takeStats(stats);
     this.redraw();
   }
@@ -205,6 +212,7 @@ export class Panel {
     this.stats = stats;
     if (this.replay.live) this.takeCounters(stats);
     this.replay.takeStats(stats);
+    this.engine.take(stats);
     if (stats.books) this.#check(stats.books);
     this.redraw();
   }
@@ -255,6 +263,7 @@ export class Panel {
     this.marks.show(this.replay.event);
     this.marks.draw();
     this.figures.draw(this.live || this.past !== null);
+    this.engine.draw(this.shown, this.figures.stats.running ?? null);
     for (const listener of this.drawListeners) listener();
   }
 

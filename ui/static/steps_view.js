@@ -1,0 +1,156 @@
+// What the engine's newest steps ran: a bar for each, of decodes and chunks of prompts, and the same in words.
+
+import { h } from "./dom.js";
+import { count, plural } from "./format.js";
+
+const KEPT = 40;
+const LISTED = 5;
+const HEIGHT = 72, SLOT = 10; // of the drawing, in its own units
+const LEAST = 3; // what a decode or a chunk is drawn with at least
+const SVG = "http://www.w3.org/2000/svg";
+
+export class StepsView {
+  /** `nameOf(owner)` says whose a chunk is, `hueOf(owner)` gives 0 to 5. */
+  constructor(nameOf, hueOf) {
+    Object.assign(this, { nameOf, hueOf });
+    this.steps = [];
+    this.budget = 0;
+    this.chosen = null; // number of the step that is looked at; null: the newest
+    this.told = h("small");
+    this.scale = h("small.scale", { "aria-hidden": "true" });
+    this.chart = shape("svg", { viewBox: `0 0 ${KEPT * SLOT} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+    this.slider = h("input", {
+      type: "range", step: "1", "aria-label": "Step of the engine", "data-testid": "step-slider",
+      oninput: () => this.#choose(Number(this.slider.value)),
+    });
+    this.list = h("ol.steps", { "data-testid": "step-list" });
+    this.none = h("p.none", {}, "No step has run yet.");
+    this.some = h("div", { hidden: true },
+      h("div.step-chart", { onpointermove: (event) => this.#point(event), onpointerleave: () => this.#choose(null) }, this.chart, this.scale),
+      this.slider,
+      h("p.step-key", {}, h("i.decodes"), "decodes", h("i.chunk"), "chunks of prompts, by chat", h("i.lost"), "preempted", h("i.failed"), "failed"),
+      this.list);
+    this.element = h("div", {}, h("h3", {}, "Steps of the engine", this.told), this.none, this.some);
+  }
+
+  /** Steps as they travel: see step_packing.py. `fresh`: they take the place of those that are known. */
+  take(packed, fresh = false) {
+    if (fresh) this.clear();
+    const newest = this.steps.at(-1)?.step ?? -1;
+    if (!packed) return;
+    this.budget = packed.budget;
+    this.steps.push(...unpacked(packed).filter(({ step }) => step > newest));
+    this.steps.splice(0, this.steps.length - KEPT);
+    if (this.chosen !== null && this.chosen < this.steps[0].step) this.chosen = null;
+  }
+
+  clear() {
+    this.steps = [];
+    this.chosen = null;
+  }
+
+  #choose(place) {
+    const last = this.steps.length - 1;
+    this.chosen = place === null || place >= last ? null : this.steps[Math.max(place, 0)].step;
+    this.draw();
+  }
+
+  #point({ clientX }) {
+    const { left, width } = this.chart.getBoundingClientRect();
+    this.#choose(Math.floor(((clientX - left) / width) * KEPT) - (KEPT - this.steps.length));
+  }
+
+  draw() {
+    const { steps, slider } = this;
+    this.none.hidden = steps.length > 0;
+    this.some.hidden = !steps.length;
+    if (!steps.length) return;
+    const last = steps.length - 1;
+    const place = this.chosen === null ? last : steps.findIndex(({ step }) => step === this.chosen);
+    set(this.told, `room for ${plural(this.budget, "token")} each`);
+    slider.max = String(last);
+    slider.value = String(place);
+    slider.setAttribute("aria-valuetext", this.words(steps[place]));
+    this.#drawBars(place);
+    this.list.replaceChildren(...steps.slice(Math.max(0, place - LISTED + 1), place + 1).reverse().map((step) => this.#line(step)));
+  }
+
+  #drawBars(place) {
+    const { steps, budget } = this;
+    const most = Math.max(...steps.map(({ tokens }) => tokens));
+    const top = Math.min(budget, Math.max(8, 2 ** Math.ceil(Math.log2(most || 1))));
+    set(this.scale, top === budget ? `${count(top)}, all of the room` : `${count(top)} of ${count(budget)}`);
+    const bars = steps.map((step, at) => this.#bar(step, (KEPT - steps.length + at) * SLOT, top, at === place));
+    this.chart.replaceChildren(...bars);
+    const chunks = steps.reduce((sum, step) => sum + step.chunks.length, 0);
+    this.chart.setAttribute("aria-label", `Tokens of the newest ${plural(steps.length, "step")}: ${count(Math.min(...steps.map(({ tokens }) => tokens)))} to ${count(most)} of ${count(budget)} each, with ${plural(chunks, "chunk")} of prompts`);
+  }
+
+  #bar(step, left, top, marked) {
+    const group = shape("g", { "data-step": step.step });
+    if (marked && this.chosen !== null) group.append(shape("rect", { class: "here", x: left, y: 0, width: SLOT, height: HEIGHT }));
+    let under = HEIGHT;
+    const part = (tokens, attributes) => {
+      const height = Math.max(LEAST, (tokens / top) * (HEIGHT - 8));
+      under -= height;
+      group.append(shape("rect", { x: left + 1.5, y: under.toFixed(1), width: SLOT - 3, height: Math.max(1, height - 1).toFixed(1), ...attributes }));
+    };
+    if (step.decodes) part(step.decodes, { class: "decodes" });
+    for (const { owner, tokens } of step.chunks) part(tokens, { class: "chunk", style: `--c: var(--pc-own-${this.hueOf(owner)})` });
+    const above = Math.max(8, under);
+    if (step.failed) group.append(shape("path", { class: "failed", d: `M ${left + 2} ${above - 7} l 6 5 m 0 -5 l -6 5` }));
+    else if (step.lost.length) group.append(shape("path", { class: "lost", d: `M ${left + 2} ${above - 7} h 6 l -3 5 z` }));
+    return group;
+  }
+
+  #line(step) {
+    return h("li", { class: step.failed ? "failed" : null, "data-step": String(step.step) },
+      h("b", {}, `step ${count(step.step)}`), ` ${this.#parts(step).join(" · ")}`);
+  }
+
+  /** A step in words. */
+  words(step) {
+    return `step ${count(step.step)}: ${this.#parts(step).join(", ")}`;
+  }
+
+  #parts({ ms, decodes, waiting, chunks, lost, failed, tokens }) {
+    return [
+      failed && "failed",
+      decodes && plural(decodes, "decode"),
+      ...chunks.map((one) => `prefill of ${this.#name(one.owner)} ${reach(one)}`),
+      `${count(tokens)} of ${plural(this.budget, "token")}`,
+      waiting && `${count(waiting)} waiting`,
+      lost.length && `preempted ${lost.map((owner) => this.#name(owner)).join(", ")}`,
+      `${count(ms)} ms`,
+    ].filter(Boolean);
+  }
+
+  #name(owner) {
+    if (!owner) return "a deleted chat";
+    const name = this.nameOf(owner);
+    return ["this chat", "API"].includes(name) ? name : `“${name}”`;
+  }
+}
+
+/** How far a chunk gets in its prompt. */
+function reach({ from, tokens, total }) {
+  return from ? `${count(tokens)}, to ${count(from + tokens)} of ${count(total)}` : `${count(tokens)} of ${count(total)}`;
+}
+
+function unpacked({ owners, runs }) {
+  return runs.flatMap(([first, times, decodes, waiting, chunks = [], lost = [], failed = 0]) => times.map((ms, at) => ({
+    step: first + at, ms, decodes, waiting, failed: Boolean(failed), lost: lost.map((place) => owners[place]),
+    chunks: chunks.map(([place, from, tokens, total]) => ({ owner: owners[place], from, tokens, total })),
+    tokens: chunks.reduce((sum, [, , tokens]) => sum + tokens, decodes),
+  })));
+}
+
+function shape(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
