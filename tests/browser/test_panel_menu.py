@@ -59,3 +59,23 @@ def test_cached_blocks_are_forgotten_once_asked_and_never_under_a_running_reply(
     assert server.do(client.snapshot())["cached"] == 0
     expect(chat.test_id("kv-grid")).to_have_attribute("data-cached", "0")
     dismiss(chat)
+
+
+def test_the_panel_is_summed_up_on_request_and_when_much_has_changed(same_page: PageDriver, server: PageServer) -> None:
+    chat, client = same_page, server.client
+    server.do(client.reset_cache())
+    expect(chat.test_id("kv-grid")).to_have_attribute("data-cached", "0")
+    client.replies = ("Short.",)
+    chat.ask("A few blocks are no news")
+    snapshot = server.do(client.snapshot())
+    expect(chat.test_id("kv-grid")).to_have_attribute("data-seq", str(snapshot["seq"]))
+    chat.test_id("kv-menu").click()
+    chat.test_id("kv-sum-up").click()
+    words = f"Of {snapshot['num_blocks']} KV blocks none in use, {snapshot['cached']} cached, {snapshot['free']} free"
+    expect(toast(chat)).to_contain_text(words)
+    dismiss(chat)
+    chat.ask("A tenth of the pool is news. " * 60)
+    snapshot = server.do(client.snapshot())
+    assert snapshot["cached"] > snapshot["num_blocks"] / 10
+    expect(chat.test_id("kv-summary")).to_contain_text(f"{snapshot['cached']} cached, {snapshot['free']} free")
+    expect(chat.test_id("kv-summary")).to_contain_text("counts add up.")

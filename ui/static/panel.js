@@ -10,6 +10,7 @@ import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
 import { PanelMenu } from "./panel_menu.js";
+import { PanelSummary } from "./panel_summary.js";
 import { PanelTabs } from "./panel_tabs.js";
 import { RecordingFiles } from "./recording_files.js";
 import { Replay } from "./replay.js";
@@ -51,6 +52,7 @@ export class Panel {
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
     this.figures = new Figures(this.model, this.grid, act);
     this.menu = new PanelMenu(this);
+    this.summary = new PanelSummary(this);
     this.files = new RecordingFiles(this, this.menu);
     this.table.element.prepend(h("p.none.not-now", {}, "The block table of this branch is known of now only."));
     this.tabs = new PanelTabs([
@@ -69,6 +71,7 @@ export class Panel {
   #build() {
     byId("pc-kv").append(
       h("h2", {}, "KV blocks", this.lamp, this.menu.button, iconButton("close", "Hide the KV panel", () => this.act.close())),
+      this.summary.element,
       ...this.figures.elements, this.grid.element, this.timeBar.element, this.tabs.element);
   }
 
@@ -214,6 +217,7 @@ export class Panel {
     this.replay.takeStats(stats);
     this.engine.take(stats);
     if (stats.books) this.#check(stats.books);
+    if (stats.books || !this.summary.said) this.summary.note();
     this.redraw();
   }
 

@@ -47,7 +47,7 @@ export class Tour {
 
   /** Tokens a second of all replies that run. */
   get rateNow() {
-    return this.page.panel.figures.stats.running ? Object.values(this.rates).reduce((sum, one) => sum + one.rate, 0) : 0;
+    return this.page.panel.stats.running ? Object.values(this.rates).reduce((sum, one) => sum + one.rate, 0) : 0;
   }
 
   start() {

@@ -60,7 +60,7 @@ function lookAtScheduling({ panel, info, tour }, { speed }) {
 }
 
 function lookAtSpeed({ panel }, { speed }) {
-  const running = panel.figures.stats.running ?? 0;
+  const running = panel.stats.running ?? 0;
   if (!speed) {
     return { words: `${plural(running, "reply runs", "replies run")} now. Paging makes room for more replies at once; it does not make one of them faster.`,
       facts: { running }, ask: measureSpeed };
@@ -95,7 +95,7 @@ function lookAtPrefix(page, { prefix }) {
 
 function lookAtPool({ panel }) {
   const { total, blockSize, totals: { active, cached } } = panel.model;
-  const preemptions = panel.figures.stats.preemptions ?? 0;
+  const preemptions = panel.stats.preemptions ?? 0;
   return {
     words: `The pool has ${plural(total, "block")} of ${count(blockSize)} tokens, so ${count(total * blockSize)} tokens fit; ${count(active)} are in use and ${count(cached)} cached, which are given up first. If replies need more, one of them loses its blocks and computes them again later: ${plural(preemptions, "preemption")} so far.`,
     facts: { blocks: total, tokens: total * blockSize, active, cached, preemptions },
