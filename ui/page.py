@@ -45,6 +45,7 @@ STYLES = (
     "alerts.css",
     "grid.css",
     "time_bar.css",
+    "block_card.css",
     "engine_tab.css",
     "tour.css",
     "library.css",

@@ -3,5 +3,5 @@
 export const ACTIONS = {
   copy: "Copy", edit: "Edit", regenerate: "Regenerate", several: "Regenerate several", with: "Regenerate with…", resume: "Continue",
   branch: "Branch from here", fork: "Fork to a new chat", compare: "Compare versions", details: "Details", stop: "Stop",
-  remove: "Delete from here", compact: "Compact", reproduce: "Reproduce",
+  blocks: "Show its blocks", remove: "Delete from here", compact: "Compact", reproduce: "Reproduce",
 };

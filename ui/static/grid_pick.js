@@ -1,9 +1,10 @@
-// Picking a block in the grid: by click, or by arrow keys while the grid has the focus. Escape lets go.
+// Picking a block in the grid: by click, or by arrow keys while the grid has the focus. Enter shows what is known of it,
+// Escape lets go.
 
 import { count } from "./format.js";
 
 export class GridPick {
-  /** `panel` has: grid, picked, pick(block), onPick(listener). */
+  /** `panel` has: grid, tabs, picked, pick(block), onPick(listener). */
   constructor(panel) {
     this.panel = panel;
     const { canvas } = panel.grid;
@@ -24,6 +25,7 @@ export class GridPick {
     const { panel } = this;
     const block = panel.grid.blockAt(offsetX, offsetY);
     panel.pick(block === panel.picked ? null : block);
+    if (panel.picked !== null) panel.tabs.choose("block");
   }
 
   #key(event) {
@@ -36,6 +38,7 @@ export class GridPick {
       return panel.pick(null);
     }
     const at = panel.picked;
+    if (event.key === "Enter" && at !== null) return panel.tabs.choose("block", { focus: true });
     const to = {
       ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - columns, ArrowDown: at + columns, Home: 0, End: shown - 1,
       PageUp: at - 8 * columns, PageDown: at + 8 * columns,

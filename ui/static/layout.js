@@ -36,6 +36,10 @@ export class Layout {
     this.draw();
   }
 
+  showPanel() {
+    if (this.root.dataset.panel !== "open") this.togglePanel();
+  }
+
   togglePanel() {
     if (middle.matches) this.drawer = this.drawer === "panel" ? null : "panel";
     else this.#flipPanel();

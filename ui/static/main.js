@@ -66,7 +66,9 @@ class Page {
       hueOf: (owner) => this.sidebar.sessions.get(owner)?.hue ?? 4,
       titleOf: (owner) => this.owners.nameOf(owner),
       titleIn: (owner) => this.sidebar.sessions.get(owner)?.title ?? null,
-      session: () => this.current,
+      session: () => this.current, last: () => this.chat.ids.at(-1) ?? null, page: this,
+      branch: () => [this.session?.head_id, this.chat.ids.length].join(" "), growing: () => Boolean(this.chat.running),
+      goTo: (id) => this.tree.act.show(id).catch(complain),
       wayBack: () => this.banner.status?.configuration?.way_back, goBack: () => this.goBack(),
     });
     this.settings = new Settings({

@@ -48,6 +48,7 @@ export const ENTRIES = [
   { name: "show-raw", label: (message) => (message.raw ? "Show as usual" : "Show raw text"), icon: "raw", key: "v", waits: true, here: true, separate: true,
     run: ({ turns }, message) => turns.toggleRaw(message) },
   { name: "show-details", label: ACTIONS.details, icon: "info", key: "i", run: ({ messageActions }, message) => messageActions.details(message) },
+  { name: "show-blocks", label: ACTIONS.blocks, icon: "grid", here: true, run: ({ messageActions }, { id }) => messageActions.showBlocks(id) },
   { name: "check-again", label: ACTIONS.reproduce, icon: "check", when: ({ made }) => made,
     run: ({ messageActions }, message) => messageActions.details(message, true) },
   { name: "delete-branch", label: ACTIONS.remove, icon: "trash", key: "d", danger: true, separate: true, waits: true,
@@ -138,6 +139,13 @@ export class MessageActions {
       ask: (some, further) => this.#call("compare", { ids: some, follow: further }),
       select: (message) => this.#try("select", { message }),
     });
+  }
+
+  /** Mark the message's blocks in the KV panel. */
+  async showBlocks(message) {
+    const { layout, panel } = this.page;
+    layout.showPanel();
+    if (!(await panel.showMessage(message))) toast("None of its blocks is in the pool now.", { chat: this.page.current });
   }
 
   /** All that is known of a message; `begin`: also reproduce its last run. */

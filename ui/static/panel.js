@@ -1,11 +1,16 @@
 // The KV panel. It asks for a snapshot when it opens and then follows the events; a hidden tab follows nothing.
 
 import { byId, framed, h, iconButton } from "./dom.js";
+import { BlockCard } from "./block_card.js";
+import { BlockInChat } from "./block_in_chat.js";
+import { BlockLook } from "./block_look.js";
+import { BranchParts } from "./branch_parts.js";
 import { EngineTab } from "./engine_tab.js";
 import { EventMarks } from "./event_marks.js";
 import { EventList } from "./events.js";
 import { Grid } from "./grid.js";
 import { GridPick } from "./grid_pick.js";
+import { GridWords } from "./grid_words.js";
 import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
@@ -42,9 +47,14 @@ export class Panel {
     this.replay = new Replay(this);
     this.grid = new Grid(this.model, this.hueOf, this.titleOf);
     this.marks = new EventMarks(this.grid);
-    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks), pick: (block) => this.pick(block) },
+    this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks.length ? blocks : this.table.run), pick: (block) => this.pick(block) },
       act.titleOf, act.hueOf);
     this.events = new EventList(this.replay, this.titleOf, act.session);
+    this.parts = new BranchParts(this.table, act);
+    this.look = new BlockLook(this);
+    this.inChat = new BlockInChat(this.look, act.page);
+    this.card = new BlockCard(this, () => this.inChat.reveal());
+    this.gridWords = new GridWords(this);
     this.engine = new EngineTab({
       follow: (on) => act.call("kv_engine", { on }), nameOf: this.titleOf, hueOf: this.hueOf, redraw: () => this.redraw(),
     });
@@ -59,6 +69,8 @@ export class Panel {
       { id: "table", title: "Table", element: this.table.element },
       { id: "events", title: "Events", element: this.events.element, shown: () => this.events.draw() },
       { id: "engine", title: "Engine", element: this.engine.element, shown: (on) => this.engine.show(on) },
+      { id: "block", title: "Block", element: this.card.element, shown: () => this.card.draw() },
+      { id: "prefixes", title: "Prefixes", element: this.prefixes.tree.element, shown: (on) => this.prefixes.tree.shown(on) },
     ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
     this.gridPick = new GridPick(this);
@@ -88,6 +100,7 @@ export class Panel {
     this.wanted = open;
     this.#follow();
   }
+    this.inChat.panelShown(open);
 
   /** A new connection knows nothing of what the last one followed. */
   connected() {
@@ -116,6 +129,18 @@ export class Panel {
 
   /** Draw another model than that of now, `words` say which; null words: the pool of now again. Blocks of the shown
    * branch are known of now only. */
+  /** Mark all blocks of a message, and pick the first; false where none of them is in the pool. */
+  async showMessage(id) {
+    const rows = await this.parts.rowsOf(id);
+    const held = rows ? this.table.rows.slice(rows[0], rows[1] + 1).map(({ physical }) => physical).filter((block) => block !== null) : [];
+    if (!held.length) return false;
+    this.tabs.choose("table");
+    this.pick(held[0]);
+    this.table.markRows(held);
+    this.grid.mark(held);
+    return true;
+  }
+
   showModel(model, words) {
     this.past = words;
     this.shown = words === null ? this.model : model;
@@ -189,6 +214,8 @@ export class Panel {
     this.replay.takeSnapshot(snapshot, again, right);
     this.figures.tellSize(snapshot, info?.kv_bytes);
     this.engine.tellInfo(info);
+    this.look.branchMoved();
+    this.gridWords.clear();
     this.takeStats(stats);
     this.redraw();
   }
@@ -201,6 +228,8 @@ export class Panel {
       this.replay.takeEvent(packed);
       if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
     }
+      this.look.touched(event.blocks);
+      this.gridWords.touched(event.blocks);
     this.redraw();
   }
 
@@ -247,6 +276,8 @@ export class Panel {
     this.table.take(rows, total, fresh, blockSize, session);
     this.#setBranch();
     this.redraw();
+    this.parts.update(this.end);
+    this.look.branchMoved();
   }
 
   /** No chat is shown. */
@@ -270,6 +301,7 @@ export class Panel {
     this.engine.draw(this.shown, this.figures.stats.running ?? null);
     for (const listener of this.drawListeners) listener();
   }
+    this.card.draw();
 
   #drawLamp() {
     const { live, past, model: { conserved } } = this;

@@ -3,12 +3,13 @@
 
 import { framed, h } from "./dom.js";
 import { plural } from "./format.js";
+import { TableKeys } from "./table_keys.js";
 
 const ROW = 24; // pixels, as in panel.css
 const AROUND = 20; // rows beyond what is in view
 const GROUP = 64; // rows that are styled and laid out together, or not at all
 const TOLD = ["logical", "physical", "count", "tokens"];
-const BLANK = h("tr", { role: "row" }, h("td", { role: "cell" })); // a row without any cell is none
+const BLANK = h("tr", { role: "row" }, h("td", { role: "gridcell" })); // a row without any cell is none
 
 function set(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
@@ -23,10 +24,11 @@ export class BlockTable {
     this.bare = new Set(); // rows whose cells are not there or say what was
     this.summary = h("small");
     this.groups = [];
-    this.body = h("table", { role: "table", "data-testid": "kv-table" },
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...["logical", "physical", "slots", "refs", "shared with"].map((name) =>
+    this.parts = [];
+    this.body = h("table", { role: "grid", "aria-label": "Block table of this branch", "data-testid": "kv-table" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...["logical", "physical", "slots", "refs", "holds", "shared with"].map((name) =>
         h("th", { role: "columnheader", scope: "col" }, name)))));
-    this.holder = h("div.table-scroll", { tabIndex: 0 }, this.body);
+    this.holder = h("div.table-scroll", {}, this.body);
     this.ask = framed(() => this.#draw());
     this.holder.addEventListener("scroll", this.ask, { passive: true });
     new ResizeObserver(this.ask).observe(this.holder);
@@ -42,6 +44,8 @@ export class BlockTable {
       if (physical) this.act.pick(Number(physical));
     });
     this.picked = null;
+    this.run = new Set();
+    this.keys = new TableKeys(this);
     this.take([], 0, true, 16, null);
   }
 
@@ -60,6 +64,18 @@ export class BlockTable {
     else if (top + ROW + head > scrollTop + clientHeight) this.holder.scrollTop = top + ROW + head - clientHeight;
   }
 
+  /** Mark the rows of these physical blocks, as long as this chat is shown. */
+  markRows(blocks) {
+    this.run = new Set(blocks);
+    this.#markRun();
+  }
+
+  #markRun() {
+    if (!this.run.size && !this.runMarked) return;
+    this.runMarked = this.run.size > 0;
+    this.rows.forEach(({ physical }, at) => this.elements[at].classList.toggle("of-run", this.run.has(physical)));
+  }
+
   #markPicked() {
     const at = this.picked === null ? -1 : this.rows.findIndex(({ physical }) => physical === this.picked);
     this.marked?.classList.remove("picked");
@@ -70,9 +86,10 @@ export class BlockTable {
 
   /** Runs of rows that changed (see kv_packing.py); `total` rows in all. `fresh` forgets what was there. */
   take(runs, total, fresh, blockSize, session) {
+    if (session !== this.session) this.run = new Set();
     Object.assign(this, { blockSize, session });
     this.element.ariaBusy = "false";
-    if (fresh) this.rows = [];
+    if (fresh) [this.rows, this.parts] = [[], []];
     for (const { span, physical, ...run } of runs) {
       for (let at = 0; at < span; at++) {
         const logical = run.logical + at;
@@ -81,6 +98,7 @@ export class BlockTable {
     }
     this.#fit(total);
     this.#markPicked();
+    this.#markRun();
     this.holder.hidden = !total;
     this.none.hidden = Boolean(total);
     this.summary.title = total ? `The tokens of this branch fill ${plural(total, "block")}; ${this.physical.length} of them are in the pool now` : "";
@@ -142,15 +160,37 @@ export class BlockTable {
   #cells(row, session) {
     const missing = row.physical === null;
     const others = row.sharers.filter((owner) => owner !== session).map((owner) => this.nameOf(owner));
-    const cell = (...inside) => h("td", { role: "cell" }, ...inside);
+    const cell = (...inside) => h("td", { role: "gridcell" }, ...inside);
+    const held = this.#partsOf(row).map(({ name }) => name).join(", ");
     return [
       cell(String(row.logical)),
       cell(missing ? "–" : String(row.physical).padStart(3, "0")),
       cell(this.#fill(row, session)),
       cell(missing ? "–" : String(row.count)),
-      h("td.with", { role: "cell", title: others.join(", ") }, missing ? "not in the cache" : others.length > 1
+      h("td.holds", { role: "gridcell", title: held }, held),
+      h("td.with", { role: "gridcell", title: others.join(", ") }, missing ? "not in the cache" : others.length > 1
         ? plural(others.length, "other chat") : others.join("")),
     ];
+  }
+
+  /** Which messages the rows hold: [{name, first, end}] in tokens; rows before `from` are told already. */
+  setParts(parts, from = 0) {
+    this.parts = parts;
+    for (let at = from; at < this.rows.length; at++) this.bare.add(at);
+    this.ask();
+  }
+
+  #partsOf({ logical, tokens }) {
+    const first = logical * this.blockSize, end = first + tokens;
+    let [low, high] = [0, this.parts.length];
+    while (low < high) { // the first part that ends behind the row's beginning
+      const middle = (low + high) >> 1;
+      if (this.parts[middle].end <= first) low = middle + 1;
+      else high = middle;
+    }
+    const found = [];
+    for (let at = low; at < this.parts.length && this.parts[at].first < end; at++) found.push(this.parts[at]);
+    return found;
   }
 
   /** Slots as ticks: filled as far as KV is there. */

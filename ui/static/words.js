@@ -32,7 +32,7 @@ export function matches(a, b) {
 }
 
 /** The words of a text, [word, from, to]; each sign is one, and each character of a script without spaces. */
-function wordsOf(string) {
+export function wordsOf(string) {
   return Array.from(string.matchAll(WORDS), (found) => [found[0], found.index, found.index + found[0].length]);
 }
 

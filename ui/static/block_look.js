@@ -1,0 +1,62 @@
+// What the server knows of the block that is picked: asked for when it is picked, and anew when something happens to it.
+
+import { throttled } from "./dom.js";
+
+const REST_MS = 700; // between two questions about the same block
+
+export class BlockLook {
+  /** `panel` has: call(op, args), onPick(listener), following. */
+  constructor(panel) {
+    this.panel = panel;
+    this.block = null;
+    this.detail = null; // see kv_block in block_calls.py
+    this.problem = "";
+    this.turn = 0;
+    this.listeners = [];
+    this.again = throttled(REST_MS, () => this.#ask());
+    panel.onPick((block) => this.#pick(block));
+  }
+
+  /** Call `listener(look)` whenever something else is known. */
+  onChange(listener) {
+    this.listeners.push(listener);
+  }
+
+  /** Something has happened to these blocks. */
+  touched(blocks) {
+    if (this.block !== null && blocks.includes(this.block)) this.again();
+  }
+
+  /** The shown branch has other blocks than before. */
+  branchMoved() {
+    if (this.block !== null) this.again();
+  }
+
+  #pick(block) {
+    this.block = block;
+    this.detail = null;
+    this.problem = "";
+    this.turn++;
+    this.#tell();
+    if (block !== null) this.#ask();
+  }
+
+  async #ask() {
+    const { block } = this;
+    const turn = ++this.turn;
+    if (block === null) return;
+    try {
+      const detail = await this.panel.act.call("kv_block", { block });
+      if (turn !== this.turn) return;
+      Object.assign(this, { detail, problem: "" });
+    } catch (error) {
+      if (turn !== this.turn) return;
+      this.problem = error.message;
+    }
+    this.#tell();
+  }
+
+  #tell() {
+    for (const listener of this.listeners) listener(this);
+  }
+}
