@@ -49,12 +49,12 @@ export class Panel {
     this.marks = new EventMarks(this.grid);
     this.table = new BlockTable({ hover: (blocks) => this.grid.mark(blocks.length ? blocks : this.table.run), pick: (block) => this.pick(block) },
       act.titleOf, act.hueOf);
-    this.events = new EventList(this.replay, this.titleOf, act.session);
     this.parts = new BranchParts(this.table, act);
     this.look = new BlockLook(this);
     this.inChat = new BlockInChat(this.look, act.page);
     this.card = new BlockCard(this, () => this.inChat.reveal());
     this.gridWords = new GridWords(this);
+    this.events = new EventList(this.replay, this.titleOf, act.session);
     this.engine = new EngineTab({
       follow: (on) => act.call("kv_engine", { on }), nameOf: this.titleOf, hueOf: this.hueOf, redraw: () => this.redraw(),
     });
@@ -67,10 +67,10 @@ export class Panel {
     this.table.element.prepend(h("p.none.not-now", {}, "The block table of this branch is known of now only."));
     this.tabs = new PanelTabs([
       { id: "table", title: "Table", element: this.table.element },
-      { id: "events", title: "Events", element: this.events.element, shown: () => this.events.draw() },
-      { id: "engine", title: "Engine", element: this.engine.element, shown: (on) => this.engine.show(on) },
       { id: "block", title: "Block", element: this.card.element, shown: () => this.card.draw() },
       { id: "prefixes", title: "Prefixes", element: this.prefixes.tree.element, shown: (on) => this.prefixes.tree.shown(on) },
+      { id: "events", title: "Events", element: this.events.element, shown: () => this.events.draw() },
+      { id: "engine", title: "Engine", element: this.engine.element, shown: (on) => this.engine.show(on) },
     ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
     this.gridPick = new GridPick(this);
@@ -98,9 +98,9 @@ export class Panel {
   /** Whether the panel is on the screen; nothing travels while it is not. */
   setOpen(open) {
     this.wanted = open;
+    this.inChat.panelShown(open);
     this.#follow();
   }
-    this.inChat.panelShown(open);
 
   /** A new connection knows nothing of what the last one followed. */
   connected() {
@@ -127,8 +127,6 @@ export class Panel {
     this.pickListeners.push(listener);
   }
 
-  /** Draw another model than that of now, `words` say which; null words: the pool of now again. Blocks of the shown
-   * branch are known of now only. */
   /** Mark all blocks of a message, and pick the first; false where none of them is in the pool. */
   async showMessage(id) {
     const rows = await this.parts.rowsOf(id);
@@ -141,6 +139,8 @@ export class Panel {
     return true;
   }
 
+  /** Draw another model than that of now, `words` say which; null words: the pool of now again. Blocks of the shown
+   * branch are known of now only. */
   showModel(model, words) {
     this.past = words;
     this.shown = words === null ? this.model : model;
@@ -212,10 +212,10 @@ export class Panel {
     this.live = true;
     this.model.load(snapshot);
     this.replay.takeSnapshot(snapshot, again, right);
-    this.figures.tellSize(snapshot, info?.kv_bytes);
-    this.engine.tellInfo(info);
     this.look.branchMoved();
     this.gridWords.clear();
+    this.figures.tellSize(snapshot, info?.kv_bytes);
+    this.engine.tellInfo(info);
     this.takeStats(stats);
     this.redraw();
   }
@@ -226,10 +226,10 @@ export class Panel {
       const event = unpacked(packed);
       if (!this.model.apply(event)) return this.#lost(event);
       this.replay.takeEvent(packed);
-      if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
-    }
       this.look.touched(event.blocks);
       this.gridWords.touched(event.blocks);
+      if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
+    }
     this.redraw();
   }
 
@@ -274,10 +274,10 @@ export class Panel {
   takeTable({ rows, total, fresh, block_size: blockSize, session, end }) {
     if (session !== this.act.session() || end !== this.end) return;
     this.table.take(rows, total, fresh, blockSize, session);
-    this.#setBranch();
-    this.redraw();
     this.parts.update(this.end);
     this.look.branchMoved();
+    this.#setBranch();
+    this.redraw();
   }
 
   /** No chat is shown. */
@@ -299,9 +299,9 @@ export class Panel {
     this.marks.draw();
     this.figures.draw(this.live || this.past !== null);
     this.engine.draw(this.shown, this.figures.stats.running ?? null);
+    this.card.draw();
     for (const listener of this.drawListeners) listener();
   }
-    this.card.draw();
 
   #drawLamp() {
     const { live, past, model: { conserved } } = this;
