@@ -1,0 +1,192 @@
+"""Recordings of the pool: saved, closed, played back without an engine, and refused with a clear sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, expect
+
+from support.page_driver import PageDriver
+from support.page_server import PageServer
+from support.paged_client import PagedFakeClient
+
+SEEN = """() => { const { replay, shown, grid, figures } = window.pagedchat.page.panel;
+  return { ...grid.element.dataset, states: [...shown.state].join(''), refs: [...shown.refs].join(),
+    owners: [...shown.owners.keys()].sort((a, b) => a - b).map((block) => [block, shown.ownersOf(block).length]),
+    hits: figures.gauges.hits.textContent, type: replay.event?.type ?? null,
+    time: replay.source.timeOf(replay.place) }; }"""
+WORDS = "() => document.querySelector('[data-testid=kv-moment-words]').textContent"
+GO = """(first) => { const { replay } = window.pagedchat.page.panel;
+  replay.go(first ? replay.source.first : replay.place + 1); }"""
+DRAWN = """() => { const { replay, grid } = window.pagedchat.page.panel;
+  return Number(grid.element.dataset.seq) === replay.source.seqOf(replay.place); }"""
+OPENED = """async (texts) => { const { opened } = await import('/ui/static/recording.js');
+  const said = (text) => { try { opened(text, 'file.json'); return null; } catch ({ message }) { return message; } };
+  return texts.map(said); }"""
+DROP = """([text, name]) => { const dataTransfer = new DataTransfer(); dataTransfer.items.add(new File([text], name));
+  const drop = new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true });
+  document.getElementById('pc-kv').dispatchEvent(drop); }"""
+
+
+def menu(chat: PageDriver, entry: str) -> Locator:
+    """Open the panel's menu; the entry of it."""
+    chat.test_id("kv-menu").click()
+    return chat.test_id("menu").get_by_test_id(entry)
+
+
+def save(chat: PageDriver, folder: Path, titles: bool = False) -> Path:
+    """Save a recording by the menu; the file."""
+    menu(chat, "kv-save-recording").click()
+    if titles:
+        chat.test_id("kv-with-titles").check()
+    with chat.page.expect_download() as download:
+        chat.test_id("confirm").click()
+    chat.page.locator(".toast").last.get_by_role("button", name="Dismiss").click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def open_file(chat: PageDriver, path: Path) -> None:
+    """Choose a file by the menu."""
+    with chat.page.expect_file_chooser() as chooser:
+        menu(chat, "kv-open-recording").click()
+    chooser.value.set_files(path)
+
+
+def seen_moments(chat: PageDriver, number: int) -> list[dict[str, Any]]:
+    """What is shown of so many moments from the first one on."""
+    found = []
+    for at in range(number):
+        chat.page.evaluate(GO, at == 0)
+        chat.page.wait_for_function(DRAWN)
+        found.append({**chat.page.evaluate(SEEN), "words": chat.page.evaluate(WORDS)})
+    return found
+
+
+def test_a_recording_is_saved_closed_and_played_back_without_an_engine(context: BrowserContext, tmp_path: Path) -> None:
+    client = PagedFakeClient(lambda request: f"{len(client.requests)} words of a reply that fills a block. ")
+    with PageServer(tmp_path, client) as server:
+        chat = PageDriver(context.new_page(), server.url).goto()
+        chat.new_chat()
+        chat.ask("A secret question whose blocks are shared by two replies")
+        chat.regenerate(chat.messages("assistant").last, "2/2")
+        expect(chat.test_id("kv-grid")).to_have_attribute("data-seq", str(client.events[-1]["seq"]))
+        number = chat.page.evaluate("pagedchat.page.panel.replay.recorder.events.length") + 1
+        live = seen_moments(chat, number)
+        chat.test_id("kv-live").click()
+        path = save(chat, tmp_path)
+        said = path.read_text()
+        assert "secret" not in said and chat.session_id not in said and "words of" not in said
+    expect(chat.page.locator(".lamp")).to_have_text("not live")
+    open_file(chat, path)
+    bar = chat.test_id("kv-time")
+    expect(bar).to_have_attribute("data-state", "recording")
+    expect(chat.page.locator(".lamp")).to_have_text("recording")
+    expect(chat.page.locator("#pc-kv")).not_to_have_class("stale")
+    played = seen_moments(chat, number)
+    for moment in live:
+        moment["words"] = moment["words"].replace("This chat", "Chat 1").replace("this chat", "chat 1")
+    assert played == live and {"copied", "released"} <= {moment["type"] for moment in played}
+    chat.panel_tab("events").locator(".event.copied").click()
+    expect(chat.page.locator(".event[aria-selected=true]")).to_contain_text("chat 1")
+    chat.test_id("kv-live").click()  # Close the recording
+    expect(chat.page.locator(".lamp")).to_have_text("not live")
+    expect(chat.test_id("kv-grid")).to_have_attribute("data-seq", live[-1]["seq"])
+    chat.page.close()
+    with PageServer(tmp_path / "other", PagedFakeClient(ready=False)) as server:  # an engine that never comes
+        chat = PageDriver(context.new_page(), server.url).goto()
+        open_file(chat, path)
+        expect(chat.test_id("kv-time")).to_have_attribute("data-state", "recording")
+        assert seen_moments(chat, number) == played
+        chat.page.close()
+
+
+def test_titles_are_in_a_recording_only_where_they_are_asked_for(
+    same_page: PageDriver, server: PageServer, tmp_path: Path
+) -> None:
+    same_page.ask("Named after this question")
+    title = same_page.page.evaluate("pagedchat.page.session.title")
+    assert title not in save(same_page, tmp_path).read_text()
+    named = json.loads(save(same_page, tmp_path, titles=True).read_text())
+    assert title in [owner["title"] for owner in named["owners"]]
+    assert same_page.session_id not in json.dumps(named)
+
+
+def test_a_saved_snapshot_is_that_of_the_engine(same_page: PageDriver, server: PageServer, tmp_path: Path) -> None:
+    same_page.ask("Some blocks")
+    snapshot = server.do(server.client.snapshot())
+    expect(same_page.test_id("kv-grid")).to_have_attribute("data-seq", str(snapshot["seq"]))
+    with same_page.page.expect_download() as download:
+        menu(same_page, "kv-save-snapshot").click()
+    file = json.loads(Path(download.value.path()).read_text())
+    names = ("seq", "block_size", "num_blocks", "free", "cached", "active", "shared", "pinned")
+    assert {name: file[name] for name in names} == {name: snapshot[name] for name in names}
+    for saved, told in zip(file["blocks"], snapshot["blocks"], strict=True):
+        assert {name: saved[name] for name in ("id", "state", "ref_count")} == {
+            name: told[name] for name in ("id", "state", "ref_count")
+        }
+
+
+def broken(whole: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> str:
+    """The text of a recording after a change."""
+    file = copy.deepcopy(whole)
+    change(file)
+    return json.dumps(file)
+
+
+@pytest.fixture
+def whole(same_page: PageDriver, server: PageServer, tmp_path: Path) -> dict[str, Any]:
+    """A recording that can be opened, as a user makes one."""
+    same_page.page.evaluate("() => { const p = pagedchat.page.panel; p.replay.recorder.begin(p.model, 1); }")
+    same_page.ask("To be recorded")
+    expect(same_page.test_id("kv-grid")).to_have_attribute("data-seq", str(server.client.events[-1]["seq"]))
+    file = json.loads(save(same_page, tmp_path).read_text())
+    assert same_page.page.evaluate(OPENED, [json.dumps(file)]) == [None]
+    return file
+
+
+CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+    (lambda file: file.update(format="openai"), "is not a recording of KV blocks"),
+    (lambda file: file.update(version=7), "made by a newer pagedchat: it is of version 7"),
+    (lambda file: file.update(version="1"), "its version"),
+    (lambda file: file.update(num_blocks=-3), "the size of its pool"),
+    (lambda file: file.pop("events"), "its events are missing"),
+    (lambda file: file.update(base=None), "the pool at its beginning is missing"),
+    (lambda file: file["base"].update(states="fx"), "a state for each of"),
+    (lambda file: file["base"].update(held=[[0, 3, []]]), "the pool at its beginning"),
+    (lambda file: file["events"].pop(1), "event 2 does not follow the one before"),
+    (lambda file: file["events"][0].update(type="exploded"), "event 1 is of an unknown kind"),
+    (lambda file: file["events"][0].update(blocks=[10**7], ref_counts=[1], states="a"), "that the pool does not have"),
+    (lambda file: file["events"][0].update(blocks=[1], ref_counts=[2], states="a"), "do not fit the states"),
+    (lambda file: file["events"][0].update(blocks=None, spans=[["x"]]), "which blocks it is about"),
+    (lambda file: file["events"][0].update(blocks=None, spans=[[0, 10**12]], states="a"), "which blocks it is about"),
+    (lambda file: file["events"][0].update(time="noon"), "the time of event 1"),
+    (lambda file: file["events"].insert(0, None), "event 1 is missing"),
+]
+
+
+def test_a_file_that_is_wrong_is_refused_with_what_is_wrong(same_page: PageDriver, whole: dict[str, Any]) -> None:
+    texts = [broken(whole, change) for change, _ in CHANGES] + [json.dumps(whole)[:-40], "", "null", "[1]"]
+    said = same_page.page.evaluate(OPENED, texts)
+    for sentence, (_, words) in zip(said, CHANGES, strict=False):
+        assert sentence and words in sentence and "file.json" in sentence, (words, sentence)
+        assert sentence.endswith("Nothing was opened.")
+    assert "not whole JSON" in said[len(CHANGES)] and all(said[len(CHANGES) :])
+    before = same_page.grid()
+    same_page.page.evaluate(DROP, [texts[0], "wrong.json"])
+    expect(same_page.page.locator(".toast.danger")).to_contain_text("“wrong.json” is not a recording of KV blocks")
+    expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "live")
+    assert same_page.grid() == before
+    same_page.page.evaluate(DROP, [json.dumps(whole), "right.json"])
+    expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "recording")
+    same_page.page.evaluate(DROP, [texts[1], "newer.json"])  # the open one stays
+    expect(same_page.page.locator(".toast.danger").last).to_contain_text("newer pagedchat")
+    expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "recording")
+    same_page.test_id("kv-live").click()
+    expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "live")
