@@ -109,14 +109,18 @@ class KvFeed:
         self._news.set()
 
     async def _work(self) -> None:
-        """After news: counters and tables now and then; after the last of them: the books."""
+        """After news: counters and tables now and then; after the last of them: the books, once."""
         while True:
             await self._news.wait()
+            booked = False
             while self._news.is_set() or self._steps_go_on():
+                calm = not self._news.is_set()
                 self._news.clear()
-                await self._tell(books=False)
+                await self._tell(books=calm and not booked)
+                booked = calm
                 await asyncio.sleep(CALM_S)
-            await self._tell(books=True)
+            if not booked:
+                await self._tell(books=True)
 
     def _steps_go_on(self) -> bool:
         """Whether somebody looks at steps, and there are some: most of them move no block."""

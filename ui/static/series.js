@@ -93,7 +93,7 @@ export class SeriesView {
     const first = ring.rowOf(this.#span()[0]);
     for (const [name, value] of [["min", first], ["max", newest]]) this.slider.setAttribute(name, value);
     this.slider.value = String(row);
-    const moment = this.chosen === null ? "now" : `at ${clock(ring.at("time", row))}`;
+    const moment = `${this.chosen === null ? "newest, at" : "at"} ${clock(ring.at("time", row))}`;
     set(this.moment, moment);
     this.slider.setAttribute("aria-valuetext", [moment, ...SERIES.map((one) => this.#told(one, row))].join("; "));
     for (const cell of this.cells) this.#drawCell(cell, first, row);

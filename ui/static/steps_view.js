@@ -7,6 +7,7 @@ const KEPT = 40;
 const LISTED = 5;
 const HEIGHT = 72, SLOT = 10; // of the drawing, in its own units
 const LEAST = 3; // what a decode or a chunk is drawn with at least
+const KEY = [["decodes", "decodes"], ["chunk", "chunks of prompts, by chat"], ["lost", "preempted"], ["failed", "failed"]];
 const SVG = "http://www.w3.org/2000/svg";
 
 export class StepsView {
@@ -23,12 +24,12 @@ export class StepsView {
       type: "range", step: "1", "aria-label": "Step of the engine", "data-testid": "step-slider",
       oninput: () => this.#choose(Number(this.slider.value)),
     });
-    this.list = h("ol.steps", { "data-testid": "step-list" });
+    this.list = h("ol.step-list", { "data-testid": "step-list" });
     this.none = h("p.none", {}, "No step has run yet.");
     this.some = h("div", { hidden: true },
       h("div.step-chart", { onpointermove: (event) => this.#point(event), onpointerleave: () => this.#choose(null) }, this.chart, this.scale),
       this.slider,
-      h("p.step-key", {}, h("i.decodes"), "decodes", h("i.chunk"), "chunks of prompts, by chat", h("i.lost"), "preempted", h("i.failed"), "failed"),
+      h("p.step-key", {}, ...KEY.map(([kind, words]) => h("span", {}, h(`i.${kind}`), words))),
       this.list);
     this.element = h("div", {}, h("h3", {}, "Steps of the engine", this.told), this.none, this.some);
   }
@@ -105,7 +106,7 @@ export class StepsView {
 
   #line(step) {
     return h("li", { class: step.failed ? "failed" : null, "data-step": String(step.step) },
-      h("b", {}, `step ${count(step.step)}`), ` ${this.#parts(step).join(" · ")}`);
+      h("b", {}, `step ${count(step.step)}`), `: ${this.#parts(step).join(" · ")}`);
   }
 
   /** A step in words. */
