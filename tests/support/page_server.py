@@ -33,7 +33,7 @@ class PageServer:
     """``with PageServer(folder, client) as server``: serves until the block ends.
 
     Attributes:
-        url: where the page is.
+        url: where the page is; browsers find it as ``away.localhost``, too.
         client: the scripted engine; change it from the test through ``do``.
         recovery: the way back that the page offers, if any.
         alerts: the watch; it takes a sample when a test says so, on a clock (``alert_time``) that the test sets.
@@ -96,7 +96,7 @@ class PageServer:
 
         self.loop = asyncio.get_running_loop()
         self.service = ChatService(SessionStore(self.folder / "sessions.db"), self.client)
-        settings = Settings(port=self.port)
+        settings = Settings(port=self.port, allowed_host=["away.localhost"])
         self.alert_time = 0.0
         self.alerts = AlertWatch(self.client, settings, find_folders(self.folder), now=lambda: self.alert_time)
         folders = replace(find_folders(self.folder), cache=self.folder / "cache", models=self.folder / "models")

@@ -148,8 +148,8 @@ function message({ message: id, name, tokens, spans, text }, card) {
 
 /** Those whose tables have it now, then those who have used it. */
 function people({ holders, sessions, state }, nameOf) {
-  const now = holders.map(({ session_id: session }) => `${nameOf(session)}, now`);
-  const before = sessions.filter((one) => !holders.some(({ session_id: session }) => session === one)).map((one) => `${nameOf(one)}, before`);
+  const now = holders.map(({ session_id: session }) => `${nameOf(session)}: in use now`);
+  const before = sessions.filter((one) => !holders.some(({ session_id: session }) => session === one)).map((one) => `${nameOf(one)}: used before`);
   const known = [...new Set([...now, ...before])];
   if (!known.length && state === "cached") return ["no chat: a program's request, or one that is forgotten"];
   return known.length > 12 ? [...known.slice(0, 12), `and ${plural(known.length - 12, "other")}`] : known;
@@ -160,7 +160,7 @@ function history({ born_s: born, last_used_s: idle, reuses, pinned, ref_count: r
   const now = Date.now() / 1000;
   const again = reuses ? `taken again ${plural(reuses, "time")}` : "never taken again so far";
   const used = refs ? "in use now" : `last used ${at(now - idle)}`;
-  return `Its content began ${at(now - born)}; ${again}; ${used}${pinned ? "; pinned" : ""}.`;
+  return `Written since ${at(now - born)}; ${again}; ${used}${pinned ? "; pinned" : ""}.`;
 }
 
 /** A time of day, given in seconds since the epoch. */

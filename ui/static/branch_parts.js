@@ -39,15 +39,20 @@ export class BranchParts {
   }
 
   #ask(tokens) {
-    this.asking ??= this.#take(this.#key, tokens).finally(() => { this.asking = null; });
+    this.asking ??= this.#take(this.#key, tokens).then((told) => {
+      this.asking = null;
+      if (told) this.update(this.end); // there may be more by now
+    });
     return this.asking;
   }
 
+  /** Whether the answer was of this branch; if not, the next table asks again. */
   async #take(key, tokens) {
     const { session, end, parts } = await this.act.call("kv_parts", {}).catch(() => ({}));
-    if (!parts || session !== this.act.session() || end !== this.end) return; // the next table asks again
+    if (!parts || session !== this.act.session() || end !== this.end) return false;
     Object.assign(this, { parts, key, told: tokens });
     this.table.setParts(parts);
+    return true;
   }
 
   /** First and last row that hold a message; null where nobody can tell. */
