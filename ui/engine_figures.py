@@ -20,12 +20,15 @@ class EngineFigures:
 
     Args:
         client: the engine client.
-        clock: seconds.
+        clock: seconds that pass evenly.
+        now: seconds since the epoch, as events have them.
     """
 
-    def __init__(self, client: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, client: Any, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time
+    ) -> None:
         self._client = client
-        self._clock = clock
+        self._clock, self._now = clock, now
         self._past: deque[tuple[float, dict[str, Any]]] = deque()
 
     def begin(self) -> None:
@@ -33,15 +36,15 @@ class EngineFigures:
         self._past.clear()
 
     async def look(self) -> dict[str, Any]:
-        """Counters of this moment; ``recent`` is what came in the last minute, or since the first look if that was
-        later: P50 and P95 of times to the first (``ttft``) and to the next token (``itl``) in seconds, None of none,
-        how many were ``counted``, and prompt tokens.
+        """Counters of this moment, its ``time`` in seconds since the epoch; ``recent`` is what came in the last minute, or
+        since the first look if that was later: P50 and P95 of times to the first (``ttft``) and to the next token
+        (``itl``) in seconds, None of none, how many were ``counted``, and prompt tokens.
 
         Raises:
             PagedChatError: the engine is not there.
         """
         stats, metrics = await asyncio.gather(self._client.stats(), self._client.metrics())
-        return {**stats, "recent": self._recent(metrics)}
+        return {**stats, "time": round(self._now(), 3), "recent": self._recent(metrics)}
 
     def _recent(self, metrics: dict[str, Any]) -> dict[str, Any]:
         now = self._clock()

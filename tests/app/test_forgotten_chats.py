@@ -46,7 +46,8 @@ def ask(server: PageServer, session: str, text: str, parent: str | None = None) 
 
 def told(server: PageServer, http: httpx.Client) -> str:
     """All that the routes tell of the pool, its requests and their past."""
-    texts = [json.dumps(http.get(f"/api/kv/{name}").json()) for name in ("snapshot", "requests", "idle-blocks", "pins")]
+    names = ("snapshot", "requests", "idle-blocks", "pins", "steps")
+    texts = [json.dumps(http.get(f"/api/kv/{name}").json()) for name in names]
     with http.stream("GET", "/api/kv/events?from=0") as events:
         for line in events.iter_lines():
             if line.startswith("data: "):

@@ -20,6 +20,9 @@ from support.page_driver import PageDriver
 from support.page_server import PageServer
 
 TTFT, ITL = "time_to_first_token_seconds", "inter_token_latency_seconds"
+USED_THEN = """() => { const { replay, engine: { series: { ring } } } = window.pagedchat.page.panel;
+    const rows = Array.from({ length: ring.size }, (_, row) => [ring.at('time', row), ring.at('used', row)]);
+    return rows.filter(([time]) => time <= replay.event.time).at(-1)[1]; }"""
 LEFT = "(element) => [...element.querySelectorAll('[data-figure]')].map((one) => one.innerText.trim())"
 
 
@@ -219,6 +222,21 @@ def test_the_savings_are_counted_from_the_snapshot(chat: PageDriver, server: Pag
     expect(chat.test_id("savings-words")).to_have_text(re.compile(words))
     server.call(client.gate.set)
     expect(chat.test_id("savings-words")).to_contain_text("No request holds a block now")
+
+
+def test_a_moment_of_the_past_is_shown_with_the_figures_of_then(chat: PageDriver, server: PageServer) -> None:
+    chat.ask("What was, was")
+    settle(chat, server)
+    moment, list_of_steps = chat.test_id("series-moment"), chat.test_id("step-list")
+    expect(list_of_steps).to_be_visible()
+    chat.test_id("kv-step-back").click()
+    expect(moment).to_have_text(re.compile("^at "))
+    expect(list_of_steps).to_be_hidden()
+    told = chat.page.evaluate(USED_THEN)
+    assert figures(chat, "blocks")[0] == f"{told} used"
+    chat.test_id("kv-live").click()
+    expect(moment).to_have_text(re.compile("^newest"))
+    expect(list_of_steps).to_be_visible()
 
 
 def test_steps_travel_only_while_they_are_shown(chat: PageDriver, server: PageServer) -> None:

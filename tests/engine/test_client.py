@@ -166,6 +166,16 @@ def test_events_come_in_order_once_a_step_and_can_be_asked_for_again() -> None:
     with_client(test)
 
 
+def test_what_steps_ran_can_be_asked_for_from_a_number_on() -> None:
+    async def test(client: EngineClient) -> None:
+        await answer(client, asked("abc"))
+        rows = await client.steps_since(0)
+        assert [row["step"] for row in rows] == [1, 2, 3, 4]
+        assert await client.steps_since(1, 2) == rows[2:]
+
+    with_client(test)
+
+
 def test_calls_answer_and_a_reset_is_refused_while_blocks_are_held() -> None:
     async def test(client: EngineClient) -> None:
         assert await client.tokenize("hé") == list("hé".encode())

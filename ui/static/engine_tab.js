@@ -56,6 +56,12 @@ export class EngineTab {
     this.fresh = true;
   }
 
+  /** The panel shows the pool as it was at a time in seconds; null: now, NaN: at a time of another engine. */
+  mark(time) {
+    this.series.mark(time);
+    this.fresh = true;
+  }
+
   /** Draw what is new, and what is saved in a pool at a moment; `running`: how many requests ran then, null if not known. */
   draw(model, running) {
     if (!this.shown) return;

@@ -42,10 +42,10 @@ export class FigureRing {
     return this.columns[name][(this.next - this.size + row + KEPT) % KEPT];
   }
 
-  /** The first row that is not before a time. */
+  /** The last row that is not after a time; the first where all are. */
   rowOf(time) {
-    let row = 0;
-    while (row < this.size - 1 && this.at("time", row) < time) row++;
+    let row = this.size - 1;
+    while (row > 0 && this.at("time", row) > time) row--;
     return row;
   }
 }

@@ -75,6 +75,7 @@ export class Panel {
     this.redraw = framed(() => this.#draw());
     this.gridPick = new GridPick(this);
     this.onPick((block) => this.table.pick(block));
+    this.onModel((_, words) => this.engine.mark(words === null ? null : (this.replay.recording ? null : this.replay.event)?.time ?? NaN));
     this.#build();
     document.addEventListener("visibilitychange", () => this.#follow());
     byId("pc-kv").addEventListener("keydown", (event) => this.#leavePast(event));

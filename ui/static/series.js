@@ -29,16 +29,18 @@ export class SeriesView {
   constructor() {
     this.ring = new FigureRing();
     this.chosen = null; // the time that is looked at; null: the newest
+    this.marked = null; // the time that the panel shows; null: now
     this.moment = h("small", { "data-testid": "series-moment" });
     this.slider = h("input", {
       type: "range", min: "0", step: "1", "aria-label": "Moment of the figures", "data-testid": "series-slider",
       oninput: () => this.#choose(Number(this.slider.value)),
     });
     this.cells = SERIES.map((one) => this.#cell(one));
-    const charts = h("div.series", { onpointermove: (event) => this.#point(event), onpointerleave: () => this.#choose(null) },
+    this.charts = h("div.series", { onpointermove: (event) => this.#point(event), onpointerleave: () => this.#choose(null) },
       ...this.cells.map(({ element }) => element));
-    this.element = h("div", {}, h("h3", {}, "Last minutes", this.moment), charts, this.slider,
-      h("p.note", {}, "Prefix hits and times to the first and to the next token are of the last minute."));
+    this.note = h("p.note", {}, "Prefix hits and times to the first and to the next token are of the last minute.");
+    this.unknown = h("p.none", { hidden: true }, "The engine’s figures of that moment are not known.");
+    this.element = h("div", {}, h("h3", {}, "Last minutes", this.moment), this.unknown, this.charts, this.slider, this.note);
   }
 
   #cell(series) {
@@ -54,8 +56,8 @@ export class SeriesView {
     return { series, element, chart, values: values.map((one) => one.querySelector("b")), paths, cursor, top };
   }
 
-  /** Figures that were told at a time in seconds. */
-  take(stats, time = Date.now() / 1000) {
+  /** Figures that were told at a time in seconds: the server's, as events have it. */
+  take(stats, time = stats.time ?? Date.now() / 1000) {
     this.ring.take(stats, time);
   }
 
@@ -64,9 +66,14 @@ export class SeriesView {
     this.chosen = null;
   }
 
+  /** Show what was at a time, in seconds; null: now. Of a time before the first row nothing is known. */
+  mark(time) {
+    if (!Object.is(time, this.marked)) this.marked = this.chosen = time;
+  }
+
   #choose(row) {
     const { ring } = this;
-    this.chosen = row === null || row >= ring.size - 1 ? null : ring.at("time", row);
+    this.chosen = row === null ? this.marked : row >= ring.size - 1 ? null : ring.at("time", row);
     this.draw();
   }
 
@@ -87,8 +94,11 @@ export class SeriesView {
 
   draw() {
     const { ring } = this;
-    if (!ring.size) return;
     const newest = ring.size - 1;
+    const unknown = newest < 0 || (this.chosen !== null && !(this.chosen >= ring.at("time", 0)));
+    for (const part of [this.charts, this.slider, this.note]) part.hidden = unknown && this.chosen !== null;
+    this.unknown.hidden = !this.charts.hidden;
+    if (unknown) return set(this.moment, "");
     const row = this.chosen === null ? newest : ring.rowOf(this.chosen);
     const first = ring.rowOf(this.#span()[0]);
     for (const [name, value] of [["min", first], ["max", newest]]) this.slider.setAttribute(name, value);

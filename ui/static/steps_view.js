@@ -31,7 +31,8 @@ export class StepsView {
       this.slider,
       h("p.step-key", {}, ...KEY.map(([kind, words]) => h("span", {}, h(`i.${kind}`), words))),
       this.list);
-    this.element = h("div", {}, h("h3", {}, "Steps of the engine", this.told), this.none, this.some);
+    this.element = h("div", {}, h("h3", {}, "Steps of the engine", this.told),
+      h("p.none.not-now", {}, "What steps ran is known of now only."), this.none, this.some);
   }
 
   /** Steps as they travel: see step_packing.py. `fresh`: they take the place of those that are known. */
@@ -80,7 +81,7 @@ export class StepsView {
     const { steps, budget } = this;
     const most = Math.max(...steps.map(({ tokens }) => tokens));
     const top = Math.min(budget, Math.max(8, 2 ** Math.ceil(Math.log2(most || 1))));
-    set(this.scale, top === budget ? `${count(top)}, all of the room` : `${count(top)} of ${count(budget)}`);
+    set(this.scale, top === budget ? `${plural(top, "token")}, all of the room` : `${count(top)} of the ${plural(budget, "token")}`);
     const bars = steps.map((step, at) => this.#bar(step, (KEPT - steps.length + at) * SLOT, top, at === place));
     this.chart.replaceChildren(...bars);
     const chunks = steps.reduce((sum, step) => sum + step.chunks.length, 0);
