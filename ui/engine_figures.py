@@ -36,8 +36,8 @@ class EngineFigures:
         self._past.clear()
 
     async def look(self) -> dict[str, Any]:
-        """Counters of this moment, its ``time`` in seconds since the epoch; ``recent`` is what came in the last minute, or
-        since the first look if that was later: P50 and P95 of times to the first (``ttft``) and to the next token
+        """Counters of this moment, its ``time`` in seconds since the epoch; ``recent`` is what came in the last minute,
+        or since the first look if that was later: P50 and P95 of times to the first (``ttft``) and to the next token
         (``itl``) in seconds, None of none, how many were ``counted``, and prompt tokens.
 
         Raises:
