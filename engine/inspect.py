@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .block_pool import BlockPool
 from .block_table import NO_BLOCK
 from .kv_cache_manager import KVCacheManager
 from .request import Request
+
+_Place = tuple[int, "int | None", int, int]
+"""Logical block, physical block or None, tokens found in it, tokens of the branch in it."""
 
 
 def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
@@ -64,13 +67,12 @@ def rows_of_branches(
 ) -> list[list[dict[str, Any]]]:
     """The rows of several branches at one moment; see ``branch_rows``."""
     owners = owners_of_blocks(requests)
-    return [_branch_rows(kv, token_ids, salt, owners) for token_ids in branches]
+    made: dict[_Place, dict[str, Any]] = {}
+    return [[_row_once(kv, owners, made, place) for place in _places(kv, ids, salt)] for ids in branches]
 
 
-def _branch_rows(
-    kv: KVCacheManager, token_ids: Sequence[int], salt: str, owners: dict[int, list[str]]
-) -> list[dict[str, Any]]:
-    found, rows = kv.match(token_ids, salt), []
+def _places(kv: KVCacheManager, token_ids: Sequence[int], salt: str) -> Iterator[_Place]:
+    found = kv.match(token_ids, salt)
     full = found.blocks
     for logical in range(kv.demand.logical(len(token_ids))):
         wanted = min(kv.block_size, len(token_ids) - logical * kv.block_size)
@@ -79,20 +81,26 @@ def _branch_rows(
             block, held = full[logical], wanted
         elif logical == len(full) and found.partial:
             block, held = found.partial[0], found.partial_tokens
-        if block == NO_BLOCK:
-            block = None
-        rows.append(
-            {
-                "logical": logical,
-                "num_tokens": wanted,
-                "block": block,
-                "cached_tokens": held,
-                "ref_count": 0 if block is None else kv.pool.ref_counts[block],
-                "state": "missing" if block is None else kv.pool.state(block),
-                "sharers": [] if block is None else owners.get(block, []),
-            }
-        )
-    return rows
+        yield logical, None if block == NO_BLOCK else block, held, wanted
+
+
+def _row_once(
+    kv: KVCacheManager, owners: dict[int, list[str]], made: dict[_Place, dict[str, Any]], place: _Place
+) -> dict[str, Any]:
+    """The row of a place; the same one for all branches that have it."""
+    row = made.get(place)
+    if row is None:
+        logical, block, held, wanted = place
+        row = made[place] = {
+            "logical": logical,
+            "num_tokens": wanted,
+            "block": block,
+            "cached_tokens": held,
+            "ref_count": 0 if block is None else kv.pool.ref_counts[block],
+            "state": "missing" if block is None else kv.pool.state(block),
+            "sharers": [] if block is None else owners.get(block, []),
+        }
+    return row
 
 
 def block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], now: float) -> dict[str, Any]:

@@ -37,8 +37,8 @@ class PrefixService:
             there are beside them; "messages": {"id", "role", "kind", "number", "version", "versions"}; "runs": {
             "first" logical block, "blocks" (physical, None where not in the pool), "counts" of their references,
             "tokens", "cached" tokens, "branches" (places), "parent" (place or None), "shown", "messages": [place,
-            whether it begins in the run], "others" that hold a block in a request, "twice": blocks that another run
-            lists too, and "cost": what the first reply that begins in it found and took}; "block_size".
+            whether the run is named for it], "others" that hold a block in a request, "twice": blocks that another run
+            lists too, and "cost": what the first reply that it is named for found and took}; "block_size".
 
         Raises:
             SessionError: there is no such chat.
@@ -200,9 +200,8 @@ def _view(tree: BranchTree, branches: list[Branch], runs: list[Run], size: int) 
     twice = listed_twice(runs)
     messages: dict[str, int] = {}
     views = []
-    for run in runs:
-        inside = messages_of(run, branches, size)
-        first_reply = next((one for one, begins in inside if begins and one in tree.costs), None)
+    for run, inside in zip(runs, messages_of(runs, branches, size), strict=True):
+        first_reply = next((one for one, named in inside if named and one in tree.costs), None)
         views.append(
             {
                 "first": run.first,
@@ -213,7 +212,7 @@ def _view(tree: BranchTree, branches: list[Branch], runs: list[Run], size: int) 
                 "branches": run.branches,
                 "parent": run.parent,
                 "shown": not shown.isdisjoint(run.branches),
-                "messages": [[messages.setdefault(one, len(messages)), begins] for one, begins in inside],
+                "messages": [[messages.setdefault(one, len(messages)), named] for one, named in inside],
                 "others": sorted({one for row in run.rows for one in row["sharers"]} - {tree.session.id}),
                 "twice": sorted(block for block in set(run.blocks) if block in twice),
                 "cost": None if first_reply is None else {"message": messages[first_reply], **tree.costs[first_reply]},

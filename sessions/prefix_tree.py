@@ -13,7 +13,7 @@ Going down the runs of a branch gives its block table again, row by row. Knows n
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -87,19 +87,48 @@ def merge(branches: list[Branch], block_size: int) -> list[Run]:
     return runs
 
 
-def messages_of(run: Run, branches: list[Branch], block_size: int) -> list[tuple[str, bool]]:
-    """The messages that lie in a run, in order, and whether each begins in it; those of all its branches, which may
-    have the same ids in two messages."""
-    begin = run.first * block_size
+def messages_of(runs: list[Run], branches: list[Branch], block_size: int) -> list[list[tuple[str, bool]]]:
+    """Of each run the messages that lie in it, in order, and whether it is named for each of them.
+
+    A run is named for a message that all its branches have and that no run above is named for. Where two replies begin
+    alike, the run of that beginning is not named for them; if they are alike to their end, it is.
+    """
+    inside = [_inside(run, branches, block_size) for run in runs]
+    holders: dict[str, set[int]] = defaultdict(set)
+    for place, branch in enumerate(branches):
+        for name, _ in branch.parts:
+            holders[name].add(place)
+    below: list[set[str]] = [set() for _ in runs]
+    for place, run in enumerate(runs):
+        if run.parent is not None:
+            below[run.parent] |= inside[place].keys()
+    return [
+        [(name, _is_named(name, run, runs, inside, holders[name], name in below[place])) for name in names]
+        for place, (run, names) in enumerate(zip(runs, inside, strict=True))
+    ]
+
+
+def _is_named(
+    name: str, run: Run, runs: list[Run], inside: list[dict[str, None]], holders: set[int], goes_on: bool
+) -> bool:
+    above = run.parent
+    if above is not None and name in inside[above] and holders.issuperset(runs[above].branches):
+        return False
+    return not goes_on or holders.issuperset(run.branches)
+
+
+def _inside(run: Run, branches: list[Branch], size: int) -> dict[str, None]:
+    """The messages of all branches of a run that have tokens in it."""
+    begin = run.first * size
     end = begin + run.num_tokens
-    found: dict[str, bool] = {}
+    found: dict[str, None] = {}
     for place in run.branches:
         parts, starts = branches[place].parts, branches[place].starts
         for at in range(branches[place].part_at(begin) or 0, len(parts)):
             if starts[at] >= end:
                 break
-            found.setdefault(parts[at][0], starts[at] >= begin)
-    return list(found.items())
+            found[parts[at][0]] = None
+    return found
 
 
 def listed_twice(runs: list[Run]) -> set[int]:

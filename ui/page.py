@@ -47,6 +47,7 @@ STYLES = (
     "time_bar.css",
     "block_card.css",
     "engine_tab.css",
+    "prefix_tree.css",
     "tour.css",
     "library.css",
     "settings.css",

@@ -78,12 +78,13 @@ def test_runs_end_only_where_branches_part_or_end(branches: list[Branch]) -> Non
 
 
 @given(trees())
-def test_each_message_begins_in_one_run_of_its_branch(branches: list[Branch]) -> None:
+def test_one_run_of_a_branch_is_named_for_each_of_its_messages(branches: list[Branch]) -> None:
     runs = merge(branches, SIZE)
+    inside = messages_of(runs, branches, SIZE)
     for place, branch in enumerate(branches):
-        told = [one for run in way(runs, place) for one in messages_of(run, branches, SIZE)]
+        told = [one for at, run in enumerate(runs) if place in run.branches for one in inside[at]]
         own = [one for one in told if one[0].startswith(f"{place}-")]
-        assert sorted(name for name, begins in own if begins) == sorted(name for name, _ in branch.parts)
+        assert sorted(name for name, named in own if named) == sorted(name for name, _ in branch.parts)
         assert {name for name, _ in own} == {name for name, _ in branch.parts}
 
 
@@ -97,5 +98,16 @@ def test_a_fork_within_a_block_parts_at_that_block() -> None:
         (1, [8], [1], 0),
     ]
     assert listed_twice(runs) == {8}
-    assert messages_of(runs[0], [first, second], SIZE) == [("", True)]
-    assert messages_of(runs[2], [first, second], SIZE) == [("", False), ("reply b", True)]
+    told = messages_of(runs, [first, second], SIZE)
+    assert told == [[("", True)], [("", False), ("reply a", True)], [("", False), ("reply b", True)]]
+
+
+def test_replies_that_begin_alike_name_the_blocks_of_their_own() -> None:
+    first = Branch("a", [1, 2, 3, 4, 5, 6, 7], [("you", 2), ("reply a", 5)], [row(0, 5, 3), row(1, 8, 3), row(2, 2, 1)])
+    second = Branch("b", [1, 2, 3, 4, 5, 9], [("you", 2), ("reply b", 4)], [row(0, 5, 3), row(1, 7, 3)])
+    runs = merge([first, second], SIZE)
+    assert messages_of(runs, [first, second], SIZE) == [
+        [("you", True), ("reply a", False), ("reply b", False)],
+        [("reply a", True)],
+        [("reply b", True)],
+    ]

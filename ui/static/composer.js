@@ -15,7 +15,7 @@ const TALLEST = 1 / 3; // of the window
 export class Composer {
   /** `act` has: send(text, files, stored), queue(text, files), probe(text, files), each a promise; stop(), stopOthers(), editLast(),
    * arrived() -> promise that the chat which was asked for is shown, begin() -> promise of a chat's id,
-   * saveDraft(session, text, version), call(op, fields), commands -> list, run(command, rest) -> whether it is done with,
+   * saveDraft(session, text, version), call(op, fields), told(probe), commands -> list, run(command, rest) -> whether it is done with,
    * and limits() -> {context, ready}. */
   constructor(act) {
     this.act = act;
@@ -37,7 +37,7 @@ export class Composer {
     this.stopOthers = h("button.quiet.others", { type: "button", "data-testid": "stop-others", hidden: true,
       onclick: () => act.stopOthers() }, h("i.square"), h("span"));
     this.context = new ContextBar({ ask: (text, files) => act.probe(text, files), state: () => this.#state(),
-      told: (found) => this.files.told(found?.files), offer: (found) => act.offer(found) });
+      told: (found) => { this.files.told(found?.files); act.told(found); }, offer: (found) => act.offer(found) });
     this.files = new FileChips({
       call: act.call, session: () => this.session, begin: () => act.begin(), changed: () => this.#filesChanged(),
       insert: (text, session) => this.insert(text, session),

@@ -1,6 +1,6 @@
 // The KV panel. It asks for a snapshot when it opens and then follows the events; a hidden tab follows nothing.
 
-import { byId, framed, h, iconButton } from "./dom.js";
+import { byId, framed, h, iconButton, throttled } from "./dom.js";
 import { BlockCard } from "./block_card.js";
 import { BlockInChat } from "./block_in_chat.js";
 import { BlockLook } from "./block_look.js";
@@ -15,6 +15,7 @@ import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
 import { PanelMenu } from "./panel_menu.js";
+import { prefixesOf } from "./panel_prefixes.js";
 import { PanelSummary } from "./panel_summary.js";
 import { PanelTabs } from "./panel_tabs.js";
 import { RecordingFiles } from "./recording_files.js";
@@ -24,8 +25,11 @@ import { TimeBar } from "./time_bar.js";
 
 const CONSERVED = "The engine has counted: free, cached and active blocks are all blocks of the pool, and each block has as many references as requests hold it";
 
+const CELLS_MS = 80;
+const REST_MS = 300;
+
 export class Panel {
-  /** `act` has: call(op, args), close(), hueOf(owner), titleOf(owner), session(), wayBack(), goBack(). */
+  /** `act` has: call(op, args), close(), goTo(message), branch(), growing(), hueOf(owner), titleOf(owner), session(), wayBack(), goBack(). */
   constructor(act) {
     this.act = act;
     this.model = new KvModel(); // the pool as it is now
@@ -65,6 +69,7 @@ export class Panel {
     this.summary = new PanelSummary(this);
     this.files = new RecordingFiles(this, this.menu);
     this.table.element.prepend(h("p.none.not-now", {}, "The block table of this branch is known of now only."));
+    this.prefixes = prefixesOf(this);
     this.tabs = new PanelTabs([
       { id: "table", title: "Table", element: this.table.element },
       { id: "block", title: "Block", element: this.card.element, shown: () => this.card.draw() },
@@ -73,6 +78,8 @@ export class Panel {
       { id: "engine", title: "Engine", element: this.engine.element, shown: (on) => this.engine.show(on) },
     ], "What the panel shows");
     this.redraw = framed(() => this.#draw());
+    this.drawCells = throttled(CELLS_MS, framed(() => this.grid.paint())); // while events stream in
+    this.drawRest = throttled(REST_MS, this.redraw);
     this.gridPick = new GridPick(this);
     this.onPick((block) => this.table.pick(block));
     this.onModel((_, words) => this.engine.mark(words === null ? null : (this.replay.recording ? null : this.replay.event)?.time ?? NaN));
@@ -99,6 +106,7 @@ export class Panel {
   /** Whether the panel is on the screen; nothing travels while it is not. */
   setOpen(open) {
     this.wanted = open;
+    if (!open) this.replay.pause();
     this.inChat.panelShown(open);
     this.#follow();
   }
@@ -231,7 +239,8 @@ export class Panel {
       this.gridWords.touched(event.blocks);
       if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
     }
-    this.redraw();
+    this.drawCells();
+    this.drawRest();
   }
 
   /** Events are missing, or an engine begins anew. */

@@ -16,6 +16,7 @@ export function writing(page) {
     call: (op, fields) => page.socket.call(op, fields),
     begin: () => page.ensureChat(),
     arrived: () => page.switching,
+    told: (found) => page.panel.prefixes.why.takeProbe(found?.typed_tokens && !found.refused ? found.why : null),
     offer: (found) => compactOffer(page, found),
     limits: () => ({ ready: page.banner.ready, empty: !page.chat.ids.length }),
     commands: COMMANDS,
