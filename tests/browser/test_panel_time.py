@@ -175,6 +175,9 @@ def test_the_past_is_left_by_a_click_or_escape_and_events_go_on_meanwhile(
     expect(page.test_id("kv-grid")).to_have_attribute("data-seq", str(later))
     page.test_id("kv-step-back").click()
     assert_shown(page, reference_at(page, server, watch, later - 1))
+    gauges = page.page.locator("#pc-kv .gauges b")
+    expect(gauges.nth(1)).to_have_text("–")  # what was not told of this moment
+    expect(gauges.nth(2)).to_have_text("0")
     page.page.keyboard.press("Escape")
     expect(bar).to_have_attribute("data-state", "live")
     assert_shown(page, reference_at(page, server, watch, later))

@@ -1,12 +1,13 @@
 // All events that are kept, newest first: a click shows the moment after one. Only rows in view are in the document.
 
-import { h } from "./dom.js";
+import { h, throttled } from "./dom.js";
 import { EVENT_TYPES, shortWords } from "./event_words.js";
 import { count } from "./format.js";
 import { WindowList } from "./window_list.js";
 
 const ROW = 26; // pixels, as in time_bar.css
 const PAGE = 10; // rows
+const PAUSE_MS = 400; // between two looks at what is new
 
 export class EventList {
   /** `replay` is a Replay; `nameOf(owner)` says whose an event was; `session()` is the shown chat. */
@@ -24,11 +25,18 @@ export class EventList {
     this.holder.addEventListener("keydown", (event) => this.#key(event));
     this.element = h("div.part", {}, h("h3", {}, "Events", h("span.event-filter", {}, this.ofChat, this.type)), this.none, this.holder);
     this.rows = [];
+    this.drawSoon = throttled(PAUSE_MS, () => this.#draw());
   }
 
-  /** Show what is kept now. */
+  /** Show what is kept now; while events come one after the other, only now and then. */
   draw() {
     if (this.element.hidden) return;
+    if (this.replay.live && this.selected === null) this.drawSoon();
+    else this.#draw();
+  }
+
+  #draw() {
+    if (document.hidden) return;
     this.ofChat.hidden = Boolean(this.replay.recording);
     this.mine.checked = this.replay.onlyChat;
     this.#gather();
@@ -42,7 +50,7 @@ export class EventList {
     this.replay.setOnlyChat(this.mine.checked);
     this.key = null;
     this.holder.scrollTop = 0;
-    this.draw();
+    this.#draw();
   }
 
   /** The rows of the events that fit, newest first. Where one has scrolled to stays in view while new ones come. */

@@ -38,8 +38,8 @@ export class Figures {
     const { stats, gauges, legend } = this;
     const sharing = this.model.sharing;
     set(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
-    set(gauges.load, !live ? "–" : `${stats.running ?? 0} / ${stats.waiting ?? 0}`);
-    set(gauges.preemptions, count(stats.preemptions ?? 0));
+    set(gauges.load, !live || stats.running === undefined ? "–" : `${stats.running} / ${stats.waiting ?? 0}`);
+    set(gauges.preemptions, stats.preemptions === null ? "–" : count(stats.preemptions ?? 0));
     set(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
     const share = (value) => `${(100 * value) / this.model.total}%`;
     const widths = { active: active - shared, shared, cached };

@@ -67,14 +67,11 @@ export class Recorder {
     this.blind = this.last;
   }
 
-  /** Counters of the engine, as told when the newest event was known. */
+  /** Counters of the engine. They are kept where they come with its books, and so are of the newest event. */
   takeStats(stats) {
-    if (!this.loaded) return;
-    const kept = { place: this.last, ...Object.fromEntries(COUNTERS.map((name) => [name, stats[name] ?? 0])) };
-    const before = this.stats.at(-1);
-    if (before && COUNTERS.every((name) => before[name] === kept[name])) return;
-    if (before?.place === kept.place) this.stats.pop();
-    this.stats.push(kept);
+    if (!this.loaded || stats.books?.seq !== this.seqOf(this.last)) return;
+    if (this.stats.at(-1)?.place === this.last) this.stats.pop();
+    this.stats.push({ place: this.last, ...Object.fromEntries(COUNTERS.map((name) => [name, stats[name] ?? 0])) });
     if (this.stats.length > STATS_AT_MOST) this.stats.splice(0, STATS_AT_MOST / 4);
   }
 
@@ -91,8 +88,15 @@ export class Recorder {
     return this.eventAt(place)?.seq ?? this.base.seq;
   }
 
+  /** Counters at a place, as far as they are known: all of them where they were told, else the preemptions, which are
+   * events. */
   statsAt(place) {
-    return this.stats.findLast((one) => one.place <= place) ?? null;
+    const near = this.stats.find((one) => one.place >= place) ?? this.stats.at(-1);
+    if (!near || near.place === place) return near ?? { preemptions: null };
+    const [from, to] = near.place < place ? [near.place, place] : [place, near.place];
+    let between = 0;
+    for (let at = from + 1; at <= to; at++) if (this.eventAt(at)?.type === "preempted") between++;
+    return { preemptions: near.preemptions + (near.place < place ? between : -between) };
   }
 
   /** The place of an event's number; the one before where the number lies in a gap. */
@@ -179,8 +183,7 @@ export class Recorder {
     this.first += at;
     for (const place of this.checkpoints.keys()) if (place < this.first) this.checkpoints.delete(place);
     if (this.cursor?.place < this.first) this.cursor = null;
-    const stays = this.stats.findLastIndex((one) => one.place <= this.first);
-    if (stays > 0) this.stats.splice(0, stays);
+    while (this.stats[0]?.place < this.first) this.stats.shift();
   }
 }
 

@@ -52,6 +52,7 @@ export class Replay {
 
   takeStats(stats) {
     this.recorder.takeStats(stats);
+    if (!this.live) this.panel.takeCounters(this.source.statsAt(this.place));
   }
 
   // -- moving -------------------------------------------------------------------------------------------------------
@@ -144,11 +145,12 @@ export class Replay {
     const model = source.model(place);
     Object.assign(model, { names: recording?.names ?? null, hues: recording?.hues ?? null });
     panel.showModel(model, recording ? "recording" : "the past");
-    panel.takeCounters(source.statsAt(place) ?? {});
+    panel.takeCounters(source.statsAt(place));
   }
 
   /** How long ago a moment was is told anew while it is looked at. */
   #age() {
-    if (!this.aging && !this.recording) this.aging = setInterval(() => this.panel.redraw(), AGE_MS);
+    if (this.aging || this.recording) return;
+    this.aging = setInterval(() => { if (this.panel.wanted && !document.hidden) this.panel.redraw(); }, AGE_MS);
   }
 }

@@ -21,7 +21,7 @@ export class TimeBar {
     this.state = h("b.time-state");
     this.time = h("span.time");
     this.leave = h("button.chip", { type: "button", "data-testid": "kv-live", onclick: () => this.#leave() });
-    this.words = h("p.time-words", { "data-testid": "kv-moment-words" });
+    this.words = h("p.time-words", { "aria-live": "polite", "data-testid": "kv-moment-words" });
     this.element = h("div.time-bar", { role: "group", "aria-label": "Moments of the blocks", "data-testid": "kv-time" },
       h("div.time-tools", {}, this.back, this.slider, this.on, this.run, this.chat),
       h("div.time-line", {}, this.state, this.time, this.leave),
