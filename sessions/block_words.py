@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from .branch_parts import BranchPart, TextSpan, part_name, parts_of, spans_of
+from .branch_parts import BranchPart, TextSpan, part_name, parts_of, spans_of, split_beginning
 from .errors import SessionError
 from .prompts import prompt_messages, sent_from
 from .rows import Message, PromptPath
@@ -106,6 +106,15 @@ class BlockWords:
         return names
 
     async def _branch(self, session_id: str, message_id: str | None) -> _Branch:
+        branch = await self._whole(session_id, message_id)
+        usual = self._core.engine.status.info.get("default_system_prompt")
+        if usual and branch.parts and branch.parts[0].role == "user":
+            first, *rest = branch.parts
+            spelled = await self._core.engine.pieces(first.token_ids)
+            branch.parts = [*split_beginning(first, branch.messages[first.message_id], spelled), *rest]
+        return branch
+
+    async def _whole(self, session_id: str, message_id: str | None) -> _Branch:
         core = self._core
         last_id = message_id or (await core.session(session_id)).head_id
         if last_id is None:

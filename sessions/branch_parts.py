@@ -85,6 +85,28 @@ def _find(token_ids: Sequence[int], wanted: list[int], start: int) -> int | None
     return None
 
 
+def split_beginning(part: BranchPart, message: Any, spelled: Sequence[tuple[bytes, bool]]) -> list[BranchPart]:
+    """A question at the beginning of a branch without the system turn that the template puts before it by itself.
+
+    Args:
+        spelled: see ``spans_of``.
+    """
+    data, places = b"", _places(message, b"".join(b"" if hidden else text for text, hidden in spelled))
+    if not places:
+        return [part]
+    begins = 0
+    for index, (text, hidden) in enumerate(spelled):
+        if not hidden and len(data) + len(text) > places[0][1]:
+            break
+        data += b"" if hidden else text
+        begins = index if hidden else begins
+    if not begins:
+        return [part]
+    ids = part.token_ids
+    system = BranchPart("", _SYSTEM, part.first, ids[:begins])
+    return [system, BranchPart(part.message_id, part.role, part.first + begins, ids[begins:])]
+
+
 def spans_of(message: Any, spelled: Sequence[tuple[bytes, bool]], first: int, end: int) -> list[TextSpan]:
     """The characters of a message that its tokens from ``first`` to ``end`` spell, half characters at the borders too.
 

@@ -224,7 +224,7 @@ def test_b50_the_title_of_another_chat_is_text_in_the_tooltip_of_its_blocks(
     server.do(server.service.rename(chat.session_id, title))
     chat.new_chat()
     place = chat.page.wait_for_function(OCCUPIED).json_value()
-    chat.test_id("kv-grid").locator("canvas").hover(position=place)
+    chat.test_id("kv-grid-cells").hover(position=place)
     expect(chat.page.locator("#pc-kv .tip")).to_contain_text(title)
     server.call(gate.set)
     assert chat.page.locator("#pc-kv img, #pc-kv style").count() == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pagedchat.sessions.branch_parts import TextSpan, part_name, parts_of, spans_of
+from pagedchat.sessions.branch_parts import BranchPart, TextSpan, part_name, parts_of, spans_of, split_beginning
 from support.chat_room import ChatRoom
 from support.fake_client import FakeEngineClient
 
@@ -60,6 +60,19 @@ def test_files_around_a_question_and_thinking_before_an_answer_are_told_apart() 
     thought = message("so", reasoning="hm so")
     spelled = letters("<hm so|so>")
     assert spans_of(thought, spelled, 0, 8) == [TextSpan("reasoning", 0, 5), TextSpan("content", 0, 1)]
+
+
+def test_a_system_turn_that_the_template_adds_is_no_part_of_the_question() -> None:
+    spelled = letters("<system\nbe kind><user\nbe kind>")
+    part = BranchPart("a", "user", 0, list(range(len(spelled))))
+    found = split_beginning(part, message("be kind"), spelled)
+    assert [(one.message_id, one.role, one.first, one.end) for one in found] == [
+        ("", "system", 0, 16),
+        ("a", "user", 16, 30),
+    ]
+    assert split_beginning(part, message("other"), spelled) == [part]
+    alone = letters("<user\nhi>")
+    assert split_beginning(part, message("hi"), alone) == [part]
 
 
 def test_names_are_short() -> None:
