@@ -1,7 +1,9 @@
 """What the KV panel costs: the real server, a real pool of 50,000 blocks, eight replies that stream, a real Chromium.
 
 The panel is switched off and on by turns, so that what is told for it is the difference within one run. CPU times are
-of threads and processes, not of the wall: other work on the machine changes them little. One JSON object a line.
+of threads and processes, not of the wall, and each turn lasts until so many tokens were given, not so many seconds:
+other work on the machine changes them little. What is told is for `PER_SECOND` tokens: what eight replies give in a
+second when nothing holds them up. One JSON object a line.
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from pagedchat.engine.sampling_params import SamplingParams
 from support.long_chat import add_long_chat
 from support.page_driver import PageDriver
 from support.page_server import PageServer
-from trials.paced_engine import PacedEngine, plain_reply
+from trials.paced_engine import TOKENS_PER_S, PacedEngine
 from trials.page import chromium
 
 NUM_BLOCKS = 50_000
 USED_BLOCKS = 44_000
 REPLIES = 8
-TURNS = 3
-TURN_S = 5.0
+TURNS = 4
+TURN_TOKENS = 8_000
 SETTLE_S = 2.0
+PER_SECOND = REPLIES * TOKENS_PER_S
 WATCH = """() => {
     const kv = (window.kv = { bytes: 0, frames: 0, kinds: {}, asked: 0, first: null });
     window.pagedchat.page.socket.socket.addEventListener("message", ({ data }) => {
@@ -119,13 +122,19 @@ def fill(engine: PacedEngine, num_blocks: int) -> None:
 
 def stream(server: PageServer, engine: PacedEngine, chats: list[str]) -> None:
     """Begin a reply in every chat, and wait until all have given a few tokens."""
-    engine.replies = lambda request: plain_reply(24_000)
     before = len(engine.given_at)
+    engine.replies = lambda request: letters(len(engine.requests))
     for session in chats:
         opened = server.do(server.service.open(session))
         server.do(server.service.send(session, opened["messages"][-1]["id"], "Go on"))
     while len(engine.given_at) < before + len(chats) or min(map(len, engine.given_at.values())) < 20:
         time.sleep(0.05)
+
+
+def letters(seed: int) -> list[str]:
+    """A reply of which each step is one token, unlike that of any other chat."""
+    chance = random.Random(seed)
+    return [chance.choice("aeiou nrst ") for _ in range(24_000)]
 
 
 class Probe:
@@ -156,25 +165,26 @@ def turns(driver: PageDriver, probe: Probe, tell: Callable[..., None]) -> dict[b
     """Use the panel by turns; what was used without it and with it."""
     used: dict[bool, Meter] = {}
     for turn in range(TURNS):
-        for on in (False, True):
+        for on in (False, True) if turn % 2 == 0 else (True, False):  # what grows with time falls on both alike
             driver.page.evaluate(SWITCH, on)
             if on:
                 tell(f"first snapshot, turn {turn + 1}", **driver.page.evaluate(FIRST))
             driver.page.wait_for_timeout(SETTLE_S * 1e3)
-            before = probe.read()
-            driver.page.wait_for_timeout(TURN_S * 1e3)
-            spent = probe.read() - before
+            before = spent = probe.read()
+            while spent is before or spent.tokens < TURN_TOKENS:
+                driver.page.wait_for_timeout(200)
+                spent = probe.read() - before
             used[on] = used[on] + spent if on in used else spent
     return used
 
 
 def compare(off: Meter, on: Meter, tell: Callable[..., None]) -> None:
-    """What the panel adds, as shares of a core and as bytes a minute."""
+    """What the panel adds: CPU as shares of a core, and bytes a minute."""
     for name in ("main_thread", "script", "browser", "server"):
-        shares = [100 * getattr(one, name) / one.wall for one in (off, on)]
+        shares = [100 * getattr(one, name) * PER_SECOND / one.tokens for one in (off, on)]
         tell(f"percent of a core, {name}", off=shares[0], on=shares[1], panel=shares[1] - shares[0])
     kinds = dict(on.kinds)
-    frames = kinds.pop("frames", 0)
-    rates = {name: size / on.wall * 60 / 1e6 for name, size in sorted(kinds.items())}
-    tell("MB a minute of kv frames", all=sum(rates.values()), frames_per_s=frames / on.wall, **rates)
-    tell("tokens a second", off=off.tokens / off.wall, on=on.tokens / on.wall, seconds=on.wall)
+    frames = kinds.pop("frames", 0) / on.wall
+    rates = {name: size * PER_SECOND / on.tokens * 60 / 1e6 for name, size in sorted(kinds.items())}
+    tell("MB a minute of kv frames", all=sum(rates.values()), frames_per_s=frames, **rates)
+    tell("tokens a second", off=off.tokens / off.wall, on=on.tokens / on.wall, tokens=on.tokens, seconds=on.wall)

@@ -1,8 +1,9 @@
 // Marks over the grid: the blocks of the event that is looked at. The source of a copy is dashed, where it went is whole,
 // and a line leads from one to the other.
 
-import { framed, h } from "./dom.js";
+import { framed } from "./dom.js";
 import { placesOf } from "./event_words.js";
+import { gapOf } from "./grid_cells.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const MOST = 2_000; // blocks of one event that are marked
@@ -13,7 +14,7 @@ export class EventMarks {
     this.svg = document.createElementNS(SVG, "svg");
     this.svg.setAttribute("class", "event-marks");
     this.svg.setAttribute("aria-hidden", "true");
-    grid.element.append(this.svg);
+    grid.layer.append(this.svg);
     this.places = placesOf(null);
     new ResizeObserver(framed(() => this.draw())).observe(grid.element);
   }
@@ -29,15 +30,13 @@ export class EventMarks {
 
   /** After the grid: its cells may lie elsewhere now. */
   draw() {
-    const { size, columns, shown, height, canvas } = this.grid;
+    const { size, columns, shown, height } = this.grid;
     const { from, to } = this.places;
     const key = [size, columns, shown, height, this.event?.seq, this.event?.type].join();
     if (!size || key === this.drawn) return;
     this.drawn = key;
     const width = columns * size;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) this.svg.setAttribute(name, value);
-    this.svg.style.top = `${canvas.offsetTop}px`;
-    this.svg.style.left = `${canvas.offsetLeft}px`;
     const seen = to.slice(0, MOST).filter((block) => block < shown);
     this.svg.replaceChildren(
       ...(from !== null && from < shown && seen.length ? [this.#line(from, seen[0])] : []),
@@ -52,7 +51,7 @@ export class EventMarks {
 
   #box(block, kind) {
     const [x, y] = this.#corner(block);
-    const side = Math.max(3, this.grid.size - (this.grid.size > 12 ? 3 : this.grid.size > 6 ? 2 : 1)) + 1;
+    const side = this.grid.size - gapOf(this.grid.size) + 1;
     return shape("rect", { class: kind, x: x - 0.5, y: y - 0.5, width: side, height: side, rx: Math.min(3, side / 4) });
   }
 

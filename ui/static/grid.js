@@ -36,7 +36,6 @@ export class Grid {
     this.picked = null;
     this.shade = null; // another colour than the owner's: see grid_modes.js
     this.chosen = null; // the size that was chosen, if any
-    this.told = []; // listeners: the cells lie elsewhere, or others are in view
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     this.width = this.scrolled = 0;
@@ -94,10 +93,14 @@ export class Grid {
 
   /** Blocks of the shown branch: cached ones are drawn pale in its colour instead of grey. */
   setBranch(blocks, owner, held = new Map()) {
+    const before = owner === this.branchOwner ? this.branch : null;
     this.branch = new Set(blocks);
     this.held = held; // tokens in each
     this.branchOwner = owner;
-    this.branchKey = `${owner} ${blocks.join(" ")}`;
+    if (before) { // a branch that grows changes few cells
+      for (const block of this.branch) if (!before.has(block)) this.model.changed.add(block);
+      for (const block of before) if (!this.branch.has(block)) this.model.changed.add(block);
+    }
     this.#countPale();
   }
 
@@ -123,13 +126,22 @@ export class Grid {
     this.colours ??= readColours();
     for (let block = this.from; block < this.to; block++) this.#cell(pen, block);
     this.#countPale();
-    this.#done();
+    this.model.changed.clear();
+    this.drawn = this.#place();
+    this.drawOver();
   }
 
-  /** Draw only what has changed, if everything else is still in its place. */
+  /** Draw only what has changed, if everything else is still in its place, and tell it. */
   update() {
+    this.paint();
+    this.#tell();
+  }
+
+  /** As `update`, without a word. */
+  paint() {
     const { model } = this;
-    if (this.drawn !== this.#place() || document.hidden) return this.draw();
+    if (!model.loaded || document.hidden) return;
+    if (this.drawn !== this.#place()) return this.draw();
     if (model.changed.size) {
       const pen = this.#pen(this.canvas);
       let branch = false;
@@ -138,33 +150,26 @@ export class Grid {
         if (block >= this.from && block < this.to) this.#cell(pen, block, true);
       }
       if (branch) this.#countPale();
+      model.changed.clear();
     }
-    this.#done();
+    this.drawOver();
   }
 
   /** What decides where cells lie; equal for equal pictures of equal blocks. */
   #place() {
     const { model } = this;
-    return [this.width, this.scrolled, devicePixelRatio, model.epoch, model.used > this.shown, this.branchKey, this.chosen, this.shade?.key].join();
+    return [this.width, this.scrolled, devicePixelRatio, model.epoch, model.used > this.shown, this.branchOwner, this.chosen, this.shade?.key].join();
   }
 
-  #done() {
-    this.model.changed.clear();
-    this.drawn = this.#place();
-    this.drawOver();
-    this.#tell();
-    for (const listener of this.told) listener();
-  }
-
-  /** The largest cells with which every block that is or was used can be seen at once, or else those that were chosen
-   * or the smallest, and they scroll; free blocks beyond are only counted. */
+  /** The largest cells with which every block that is or was used can be seen at once; free blocks beyond are only
+   * counted. Where there are too many, or larger cells were chosen, all blocks scroll. */
   #layout(width) {
     const { total, used } = this.model;
     const room = (size) => Math.floor(width / size) * Math.floor(ROOM / size);
     this.fitting = SIZES.find((size) => room(size) >= used) ?? SIZES.at(-1);
     this.size = this.chosen ?? this.fitting;
     this.columns = Math.floor(width / this.size);
-    this.shown = Math.min(total, Math.max(room(this.size), used));
+    this.shown = used > room(this.size) ? total : Math.min(total, room(this.size));
     this.height = Math.ceil(this.shown / this.columns) * this.size;
     this.viewHeight = Math.min(this.height, ROOM);
     this.note.hidden = this.shown === total;
@@ -211,7 +216,7 @@ export class Grid {
     const colour = this.shade?.colourOf(block, colours);
     if (colour) return drawCell(pen, colours, size, x, y, { state, refs, pinned, colour, pale: 1 });
     const ours = state === CACHED && this.branch.has(block);
-    drawCell(pen, colours, size, x, y, { state, refs, pinned, colour: this.#ownersColour(block, state, ours), pale: paleness(state, ours) });
+    drawCell(pen, colours, size, x, y, { state, refs, pinned, colour: this.#ownersColour(block, state, ours), pale: paleness(state, ours, size) });
   }
 
   #ownersColour(block, state, ours) {
@@ -229,8 +234,8 @@ export class Grid {
     const now = performance.now();
     for (const [block, until] of this.flashes) if (until <= now) this.flashes.delete(block);
     const marks = this.marked.size + this.flashes.size + (this.picked === null ? 0 : 1);
-    if (!marks && this.overIsBare) return;
-    this.overIsBare = !marks;
+    if (!marks && this.over.hidden) return;
+    this.over.hidden = !marks;
     const pen = this.#pen(this.over);
     pen.clearRect(0, 0, this.width, this.viewHeight);
     for (const block of this.flashes.keys()) this.#frame(pen, block, colours.flash, 2, -1);

@@ -7,6 +7,7 @@ import { ACTIVE, CACHED, FREE, SHARED } from "./kvmodel.js";
 
 const HUES = 6;
 const STEPS = 5;
+const ROUND = 7; // pixels from which on corners are round
 const forced = matchMedia("(forced-colors: active)");
 
 /** The colours of the page as they are now. */
@@ -46,8 +47,8 @@ export function drawCell(pen, colours, size, x, y, { state, refs, colour, pale, 
   const inset = state !== CACHED ? 0 : w > 9 ? w * 0.13 : w > 4 ? 1 : 0.5;
   pen.globalAlpha = pale;
   pen.fillStyle = colour;
-  box(pen, x + inset, y + inset, w - 2 * inset);
-  pen.fill();
+  if (w < ROUND) pen.fillRect(x + inset, y + inset, w - 2 * inset, w - 2 * inset);
+  else { box(pen, x + inset, y + inset, w - 2 * inset); pen.fill(); }
   pen.globalAlpha = 1;
   if (pinned) drawPin(pen, colours, x, y, w);
   if (state < SHARED) return;
@@ -56,22 +57,23 @@ export function drawCell(pen, colours, size, x, y, { state, refs, colour, pale, 
 }
 
 /** How strong a block's colour is where it tells an owner: what nobody uses is pale. */
-export function paleness(state, ours) {
-  return state >= ACTIVE ? 1 : ours ? 0.42 : 0.55;
+export function paleness(state, ours, size) {
+  if (state >= ACTIVE) return 1;
+  return (ours ? 0.42 : 0.55) + (size < 8 ? 0.25 : 0); // small cells look paler than they are
 }
 
 function box(pen, x, y, w) {
   pen.beginPath();
-  if (w < 7) pen.rect(x, y, w, w);
+  if (w < ROUND) pen.rect(x, y, w, w);
   else pen.roundRect(x, y, w, w, Math.min(3, w / 4));
 }
 
 function drawFree(pen, colours, size, x, y, w) {
-  box(pen, x + 0.5, y + 0.5, w - 1);
   pen.strokeStyle = colours.line;
   pen.globalAlpha = size > 6 ? 0.75 : 0.5;
   pen.lineWidth = 1;
-  pen.stroke();
+  if (w < ROUND) pen.strokeRect(x + 0.5, y + 0.5, w - 1, w - 1);
+  else { box(pen, x + 0.5, y + 0.5, w - 1); pen.stroke(); }
   pen.globalAlpha = 1;
 }
 

@@ -31,6 +31,7 @@ export class KvModel {
     this.lastOwner = new Map(); // of blocks that somebody held while the page looked on
     this.counts = [0, 0, 0, 0];
     this.used = 0;
+    this.references = 0; // to blocks in use: what they would be without sharing
     this.pins = new Set(); // blocks that are kept whatever else is needed
     this.changed = new Set();
     this.names = null; // of owners, where the page does not know them: see recording.js
@@ -45,7 +46,7 @@ export class KvModel {
     Object.assign(this, {
       seq: snapshot.seq, total, blockSize: snapshot.block_size, conserved: snapshot.conserved,
       pins: new Set(snapshot.pins),
-      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), lastOwner: new Map(), counts: [0, 0, 0, 0], used: 0,
+      state: new Uint8Array(total), refs: new Uint32Array(total), owners: new Map(), lastOwner: new Map(), counts: [0, 0, 0, 0], used: 0, references: 0,
       epoch: ++epochs, changed: new Set(),
     });
     for (let block = 0; block < total; block++) {
@@ -55,6 +56,7 @@ export class KvModel {
     }
     for (const [block, refs, owners] of snapshot.held) {
       this.refs[block] = refs;
+      this.references += refs;
       this.owners.set(block, new Map(owners.map((owner) => [owner, 1])));
       if (owners.length) this.lastOwner.set(block, owners.at(-1));
     }
@@ -102,13 +104,6 @@ export class KvModel {
     return active ? this.references / active : null;
   }
 
-  /** References to blocks in use: what they would be without sharing. */
-  get references() {
-    let references = 0;
-    for (let block = 0; block < this.used; block++) if (this.state[block] >= ACTIVE) references += this.refs[block];
-    return references;
-  }
-
   ownersOf(block) {
     return [...(this.owners.get(block)?.keys() ?? [])];
   }
@@ -117,6 +112,7 @@ export class KvModel {
     this.changed.add(block);
     this.counts[this.state[block]]--;
     this.counts[state]++;
+    this.references += refs - this.refs[block];
     this.state[block] = state;
     this.refs[block] = refs;
     this.used = Math.max(this.used, block + 1);
