@@ -75,6 +75,10 @@ class Stage(PageDriver):
         """The list of chats, which a phone shows only when it is asked for."""
         self.page.evaluate("pagedchat.page.layout.showSidebar()")
 
+    def show_panel(self) -> None:
+        """The KV panel, which a narrow window shows only when it is asked for."""
+        self.page.evaluate("pagedchat.page.layout.togglePanel()")
+
     def begin_again(self) -> None:
         """A state did not come to its end: the next one finds the page as it was in the beginning."""
         self.page.set_viewport_size(WIDE)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from looks import (
     states_chat,
     states_engine,
     states_files,
+    states_panel,
     states_settings,
     states_writing,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "states_chat",
     "states_engine",
     "states_files",
+    "states_panel",
     "states_settings",
     "states_writing",
 ]

@@ -13,7 +13,7 @@ from looks.stage import PHONE, WIDE, ZOOMED, Stage
 
 Arrange = Callable[[Stage], Iterator[None]]
 View = Literal["light", "dark", "phone", "zoom", "forced"]
-Narrowed = Literal["same", "list", "anew"]
+Narrowed = Literal["same", "list", "panel", "anew"]
 STATES: list[State] = []
 
 
@@ -26,8 +26,8 @@ class State:
         sentence: what the page says in it.
         where: selector of what says it.
         arrange: brings the page there, yields, and puts back what it changed.
-        phone: how it comes onto a phone: the page is made narrow, with the list of chats in view or without; or it is
-            put on anew, where what is open goes when the page changes its size.
+        phone: how it comes onto a phone: the page is made narrow, with the list of chats or the KV panel in view or
+            without; or it is put on anew, where what is open goes when the page changes its size.
     """
 
     name: str
@@ -51,7 +51,7 @@ class State:
             has_own_size = stage.page.viewport_size != WIDE
             for view in views:
                 if not (view in SIZES and (has_own_size or anew)):
-                    with _view(stage, view, self.phone == "list"):
+                    with _view(stage, view, self.phone):
                         yield view
         for view in anew:
             with _view(stage, view), self.on(stage):
@@ -62,12 +62,14 @@ SIZES: dict[View, dict[str, int]] = {"phone": PHONE, "zoom": ZOOMED}
 
 
 @contextmanager
-def _view(stage: Stage, view: View, list_shown: bool = False) -> Iterator[None]:
+def _view(stage: Stage, view: View, narrowed: Narrowed = "same") -> Iterator[None]:
     page = stage.page
     if view in SIZES:
         page.set_viewport_size(SIZES[view])  # type: ignore[arg-type]
-        if list_shown:
+        if narrowed == "list":
             stage.show_list()
+        elif narrowed == "panel":
+            stage.show_panel()
     elif view == "forced":
         page.emulate_media(forced_colors="active")
     else:

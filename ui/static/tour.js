@@ -37,7 +37,7 @@ export class Tour {
       onkeydown: (event) => this.#key(event),
     },
       h("div.tour-head", {}, this.title, this.place, iconButton("close", "End the tour", () => this.end())),
-      this.words, this.note, h("div.tour-row", {}, this.ask, this.setting), h("div.tour-row.steps", {}, this.back, this.next));
+      this.words, this.note, h("div.tour-row", {}, this.ask, this.setting), h("div.tour-row.tour-on", {}, this.back, this.next));
   }
 
   /** The message after which the next one would go. */
@@ -54,6 +54,7 @@ export class Tour {
     if (this.page.panel.past) this.page.panel.showModel(null, null); // it speaks of now
     if (byId("pc").dataset.panel !== "open") this.page.layout.togglePanel();
     this.found = {};
+    this.offer.hidden = true;
     this.go(0, this.next);
   }
 
