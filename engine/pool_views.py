@@ -6,7 +6,7 @@ the same in parts, each as short as can be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -69,7 +69,8 @@ def block_ages(kv: KVCacheManager) -> dict[str, Any]:
     Returns:
         ``seq`` and ``time`` (seconds since the epoch) of this moment; ``blocks``: runs of (blocks skipped since the run
         before, how many); for each of them in order ``born_ms`` and ``idle_ms``, ages in milliseconds, the latter 0
-        while it is in use; ``reuses``: runs of (times it was taken again, how many blocks).
+        while it is in use; ``reuses`` and ``counts``: runs of (times it was taken again, or references; how many
+        blocks).
     """
     pool, history = kv.pool, kv.pool.history
     letters, now = pool.letters(), history.clock()
@@ -89,8 +90,14 @@ def block_ages(kv: KVCacheManager) -> dict[str, Any]:
         "blocks": runs,
         "born_ms": [round(1e3 * (now - born[block])) for block in blocks],
         "idle_ms": [0 if counts[block] else round(1e3 * (now - used[block])) for block in blocks],
-        "reuses": [(value, sum(1 for _ in run)) for value, run in groupby(history.reuses[block] for block in blocks)],
+        "reuses": _alike(history.reuses[block] for block in blocks),
+        "counts": _alike(counts[block] for block in blocks),
     }
+
+
+def _alike(values: Iterable[int]) -> list[tuple[int, int]]:
+    """Runs of (value, how many)."""
+    return [(value, sum(1 for _ in run)) for value, run in groupby(values)]
 
 
 def idle_rows(kv: KVCacheManager, most: int) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
 from . import (
+    age_calls,
     block_calls,
     engine_calls,
     file_calls,
@@ -28,6 +29,7 @@ from .views import View
 
 __all__ = [
     "CALLS",
+    "age_calls",
     "answer",
     "block_calls",
     "engine_calls",

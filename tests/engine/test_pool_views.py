@@ -89,6 +89,7 @@ def test_ages_are_those_of_the_snapshot(pool: Pool) -> None:
     assert ages["idle_ms"] == [round(1e3 * row["last_used_s"]) for row in rows]
     reuses = [value for value, size in ages["reuses"] for _ in range(size)]
     assert reuses == [row["reuses"] for row in rows] and max(reuses) > 3
+    assert [value for value, size in ages["counts"] for _ in range(size)] == [row["ref_count"] for row in rows]
     assert ages["seq"] == pool.kv.events.seq
 
 

@@ -16,6 +16,14 @@ export function seconds(value) {
   return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
 }
 
+/** How long something has lasted, in one or two units: 8 s, 2 min 5 s, 3 h 20 min, 4 d 6 h. */
+export function span(value) {
+  if (value < 59.5) return `${Math.round(value)} s`;
+  if (value < 3_570) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`;
+  if (value < 172_800) return `${Math.floor(value / 3_600)} h ${Math.floor((value % 3_600) / 60)} min`;
+  return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3_600)} h`;
+}
+
 export function rate(value) {
   return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} tok/s`;
 }

@@ -14,6 +14,7 @@ import { GridWords } from "./grid_words.js";
 import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
 import { KvModel, unpacked } from "./kvmodel.js";
 import { Figures } from "./panel_figures.js";
+import { agesOf } from "./panel_ages.js";
 import { PanelMenu } from "./panel_menu.js";
 import { prefixesOf } from "./panel_prefixes.js";
 import { PanelSummary } from "./panel_summary.js";
@@ -70,9 +71,10 @@ export class Panel {
     this.files = new RecordingFiles(this, this.menu);
     this.table.element.prepend(h("p.none.not-now", {}, "The block table of this branch is known of now only."));
     this.prefixes = prefixesOf(this);
+    this.ages = agesOf(this);
     this.tabs = new PanelTabs([
       { id: "table", title: "Table", element: this.table.element },
-      { id: "block", title: "Block", element: this.card.element, shown: () => this.card.draw() },
+      { id: "block", title: "Block", element: this.card.element, shown: (on) => { this.card.draw(); this.ages.idle.shown(on); } },
       { id: "prefixes", title: "Prefixes", element: this.prefixes.tree.element, shown: (on) => this.prefixes.tree.shown(on) },
       { id: "events", title: "Events", element: this.events.element, shown: () => this.events.draw() },
       { id: "engine", title: "Engine", element: this.engine.element, shown: (on) => this.engine.show(on) },
@@ -221,6 +223,7 @@ export class Panel {
     this.live = true;
     this.model.load(snapshot);
     this.replay.takeSnapshot(snapshot, again, right);
+    this.ages.ages.sync(snapshot.seq);
     this.look.branchMoved();
     this.gridWords.clear();
     this.figures.tellSize(snapshot, info?.kv_bytes);
@@ -235,6 +238,7 @@ export class Panel {
       const event = unpacked(packed);
       if (!this.model.apply(event)) return this.#lost(event);
       this.replay.takeEvent(packed);
+      this.ages.ages.note(event);
       this.look.touched(event.blocks);
       this.gridWords.touched(event.blocks);
       if (this.past === null && (event.type === "copied" || event.type === "evicted")) this.grid.flash(event.blocks);
