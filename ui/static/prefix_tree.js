@@ -45,7 +45,15 @@ export class PrefixTree {
 
   /** Something about the branch or its blocks may have changed. */
   changed() {
+    if (this.tree && this.tree.session !== this.act.session()) this.#leave();
     if (this.act.awake() && this.act.stamp() !== this.asked) this.later();
+  }
+
+  /** Another chat is shown: its tree is on its way. */
+  #leave() {
+    this.take(null);
+    this.none.hidden = true;
+    this.folded.clear();
   }
 
   async #ask() {
@@ -54,16 +62,11 @@ export class PrefixTree {
     if (performance.now() < this.ready) return this.later();
     this.busy = true;
     const begun = performance.now();
-    try {
-      const tree = await this.act.call("kv_tree");
-      this.asked = stamp;
-      if ((tree?.session ?? null) === this.act.session()) this.take(tree);
-    } catch {
-      this.asked = null; // no engine: the next change asks again
-    } finally {
-      this.busy = false;
-      this.ready = performance.now() + COST_SHARE * (performance.now() - begun);
-    }
+    const tree = await this.act.call("kv_tree").catch(() => undefined); // no engine: the next change asks again
+    this.busy = false;
+    this.ready = performance.now() + COST_SHARE * (performance.now() - begun);
+    if (tree !== undefined && (tree?.session ?? null) === this.act.session()) this.take(tree);
+    this.asked = stamp;
     this.changed();
   }
 
@@ -192,7 +195,7 @@ export class PrefixTree {
     const row = event.target.closest("[data-key]");
     if (!row) return;
     const { key } = row.dataset;
-    if (event.target.closest(".fold svg")) this.toggle(key, this.folded.has(key));
+    if (row.ariaExpanded && event.target.closest(".fold")) this.toggle(key, this.folded.has(key));
     const cell = event.target.closest("[data-cells]");
     const block = cell && cellAt(cell, event.clientX);
     if (block !== null && block !== undefined) this.act.pick(block);

@@ -26,7 +26,9 @@ export class WhyLine {
   changed() {
     if (!this.act.awake()) return;
     const key = this.#key();
-    if (key === null) return this.#tell(null);
+    const { session, end } = this.act.state();
+    if (key === null || (this.told && (this.told.session !== session || this.told.end !== end))) this.#tell(null);
+    if (key === null) return;
     if (key !== this.asked) this.ask();
   }
 
@@ -49,21 +51,16 @@ export class WhyLine {
     const key = this.#key();
     if (key === null || key === this.asked || this.busy || !this.act.awake()) return;
     this.busy = true;
-    try {
-      const found = await this.act.call("kv_why");
-      if (found?.session !== this.act.session()) return;
-      this.asked = key;
-      this.#tell(found);
-    } catch {
-      this.asked = null; // the next change asks again
-    } finally {
-      this.busy = false;
-    }
-    if (this.asked !== null && this.asked !== this.#key()) this.ask();
+    const found = await this.act.call("kv_why").catch(() => null); // no engine: the next change asks again
+    this.busy = false;
+    if (found && found.session === this.act.session() && found.end === this.act.state().end) this.#tell(found);
+    this.asked = key;
+    this.changed();
   }
 
   #tell(found) {
     if (found === null) this.asked = null;
+    this.told = found;
     this.message = found?.message || null;
     for (const { element, words, go, differs } of this.places) {
       element.dataset.reason = found?.reason ?? "";
