@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -224,22 +224,18 @@ def test_steps_can_lead_from_one_event_of_this_chat_to_the_next(page: PageDriver
     )
 
 
-def test_what_was_not_seen_while_the_tab_was_hidden_is_a_gap(
-    open_page: Callable[..., PageDriver], server: PageServer
-) -> None:
-    chat = open_page()
-    chat.new_chat()
-    chat.ask("Before")
-    settled(chat, server)
-    chat.page.locator("#pc-blocks").click()
-    expect(chat.page.locator("#pc")).to_have_attribute("data-panel", "closed")
-    chat.ask("Unseen")
-    chat.page.locator("#pc-blocks").click()
-    seq = settled(chat, server)
-    chat.ask("After")
-    settled(chat, server)
-    chat.panel_tab("events").locator(".event.gap").click()
-    expect(chat.test_id("kv-moment-words")).to_contain_text("were not seen")
-    expect(chat.test_id("kv-grid")).to_have_attribute("data-seq", str(seq))
-    chat.test_id("kv-step-back").click()
-    expect(chat.test_id("kv-moment-words")).to_contain_text("gave block")
+def test_what_was_not_seen_while_the_panel_was_closed_is_a_gap(page: PageDriver, server: PageServer) -> None:
+    page.ask("Before")
+    settled(page, server)
+    page.page.locator("#pc-blocks").click()
+    expect(page.page.locator("#pc")).to_have_attribute("data-panel", "closed")
+    page.ask("Unseen")
+    page.page.locator("#pc-blocks").click()
+    seq = settled(page, server)
+    page.ask("After")
+    settled(page, server)
+    page.panel_tab("events").locator(".event.gap").first.click()
+    expect(page.test_id("kv-moment-words")).to_contain_text("were not seen")
+    expect(page.test_id("kv-grid")).to_have_attribute("data-seq", str(seq))
+    page.test_id("kv-step-back").click()
+    expect(page.test_id("kv-moment-words")).to_contain_text("gave block")
