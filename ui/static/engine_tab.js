@@ -19,7 +19,7 @@ export class EngineTab {
 
   /** Whether this part is the one that is shown. */
   show(on) {
-    this.shown = on;
+    this.shown = this.fresh = on;
     this.#ask();
     this.act.redraw();
   }
@@ -37,11 +37,6 @@ export class EngineTab {
     this.steps.take(found.steps, true);
     this.take(found.stats);
     this.act.redraw();
-  }
-
-  /** An engine begins anew. */
-  clear() {
-    this.steps.clear();
   }
 
   /** The engine's facts: see Savings. */
@@ -64,10 +59,9 @@ export class EngineTab {
 
   /** Draw what is new, and what is saved in a pool at a moment; `running`: how many requests ran then, null if not known. */
   draw(model, running) {
-    if (!this.shown) return;
-    this.savings.draw(model, running);
-    if (!this.fresh) return;
+    if (!this.shown || !this.fresh) return; // blocks change far more often than there is something to be told
     this.fresh = false;
+    this.savings.draw(model, running);
     this.series.draw();
     this.steps.draw();
   }

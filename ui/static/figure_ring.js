@@ -6,10 +6,6 @@ const COLUMNS = ["time", "used", "cached", "free", "hits", "running", "waiting",
 export class FigureRing {
   constructor() {
     this.columns = Object.fromEntries(COLUMNS.map((name) => [name, new Float64Array(KEPT)]));
-    this.clear();
-  }
-
-  clear() {
     this.size = 0;
     this.next = 0;
     this.before = null;

@@ -55,6 +55,6 @@ export class Savings {
       : "No block is shared now";
     if (contiguous === null) return `${shared}.`;
     const beyond = contiguous > total ? `, more than the ${count(total)} that there are` : "";
-    return `${shared}; ${plural(running, "whole context")} would take ${plural(contiguous, "block")}${beyond}: ${percent(physical / contiguous)} of that is used.`;
+    return `${shared}; ${plural(running, "whole context")} would take ${plural(contiguous, "block")}${beyond}: ${percent(physical / contiguous).replace(" ", "\u00a0")} of that is used.`;
   }
 }

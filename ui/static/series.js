@@ -61,11 +61,6 @@ export class SeriesView {
     this.ring.take(stats, time);
   }
 
-  clear() {
-    this.ring.clear();
-    this.chosen = null;
-  }
-
   /** Show what was at a time, in seconds; null: now. Of a time before the first row nothing is known. */
   mark(time) {
     if (!Object.is(time, this.marked)) this.marked = this.chosen = time;

@@ -7,7 +7,7 @@ const KEPT = 40;
 const LISTED = 5;
 const HEIGHT = 72, SLOT = 10; // of the drawing, in its own units
 const LEAST = 3; // what a decode or a chunk is drawn with at least
-const KEY = [["decodes", "decodes"], ["chunk", "chunks of prompts, by chat"], ["lost", "preempted"], ["failed", "failed"]];
+const KEY = [["decodes", "decodes"], ["chunk", "chunks of prompts"], ["lost", "preempted"], ["failed", "failed"]];
 const SVG = "http://www.w3.org/2000/svg";
 
 export class StepsView {
@@ -37,18 +37,13 @@ export class StepsView {
 
   /** Steps as they travel: see step_packing.py. `fresh`: they take the place of those that are known. */
   take(packed, fresh = false) {
-    if (fresh) this.clear();
+    if (fresh) [this.steps, this.chosen] = [[], null];
     const newest = this.steps.at(-1)?.step ?? -1;
     if (!packed) return;
     this.budget = packed.budget;
     this.steps.push(...unpacked(packed).filter(({ step }) => step > newest));
     this.steps.splice(0, this.steps.length - KEPT);
     if (this.chosen !== null && this.chosen < this.steps[0].step) this.chosen = null;
-  }
-
-  clear() {
-    this.steps = [];
-    this.chosen = null;
   }
 
   #choose(place) {
@@ -82,27 +77,35 @@ export class StepsView {
     const most = Math.max(...steps.map(({ tokens }) => tokens));
     const top = Math.min(budget, Math.max(8, 2 ** Math.ceil(Math.log2(most || 1))));
     set(this.scale, top === budget ? `${plural(top, "token")}, all of the room` : `${count(top)} of the ${plural(budget, "token")}`);
-    const bars = steps.map((step, at) => this.#bar(step, (KEPT - steps.length + at) * SLOT, top, at === place));
-    this.chart.replaceChildren(...bars);
+    const decodes = shape("path", { class: "decodes" }); // one for all: most steps are nothing else
+    let outline = "";
+    const others = steps.flatMap((step, at) => {
+      const left = (KEPT - steps.length + at) * SLOT;
+      const height = step.decodes && heightOf(step.decodes, top);
+      if (height) outline += `M ${left + 1.5} ${HEIGHT} v ${1 - height} h ${SLOT - 3} v ${height - 1} z `;
+      return this.#bar(step, left, HEIGHT - height, top);
+    });
+    decodes.setAttribute("d", outline);
+    const here = shape("rect", { class: "here", x: (KEPT - steps.length + place) * SLOT, y: 0, width: this.chosen === null ? 0 : SLOT, height: HEIGHT });
+    this.chart.replaceChildren(here, decodes, ...others);
     const chunks = steps.reduce((sum, step) => sum + step.chunks.length, 0);
     this.chart.setAttribute("aria-label", `Tokens of the newest ${plural(steps.length, "step")}: ${count(Math.min(...steps.map(({ tokens }) => tokens)))} to ${count(most)} of ${count(budget)} each, with ${plural(chunks, "chunk")} of prompts`);
   }
 
-  #bar(step, left, top, marked) {
-    const group = shape("g", { "data-step": step.step });
-    if (marked && this.chosen !== null) group.append(shape("rect", { class: "here", x: left, y: 0, width: SLOT, height: HEIGHT }));
-    let under = HEIGHT;
-    const part = (tokens, attributes) => {
-      const height = Math.max(LEAST, (tokens / top) * (HEIGHT - 8));
+  /** What there is above the decodes of a step: chunks of prompts, and a mark. */
+  #bar({ chunks, failed, lost }, left, under, top) {
+    const parts = chunks.map(({ owner, tokens }) => {
+      const height = heightOf(tokens, top);
       under -= height;
-      group.append(shape("rect", { x: left + 1.5, y: under.toFixed(1), width: SLOT - 3, height: Math.max(1, height - 1).toFixed(1), ...attributes }));
-    };
-    if (step.decodes) part(step.decodes, { class: "decodes" });
-    for (const { owner, tokens } of step.chunks) part(tokens, { class: "chunk", style: `--c: var(--pc-own-${this.hueOf(owner)})` });
+      return shape("rect", {
+        class: "chunk", style: `--c: var(--pc-own-${this.hueOf(owner)})`,
+        x: left + 1.5, y: under.toFixed(1), width: SLOT - 3, height: (height - 1).toFixed(1),
+      });
+    });
     const above = Math.max(8, under);
-    if (step.failed) group.append(shape("path", { class: "failed", d: `M ${left + 2} ${above - 7} l 6 5 m 0 -5 l -6 5` }));
-    else if (step.lost.length) group.append(shape("path", { class: "lost", d: `M ${left + 2} ${above - 7} h 6 l -3 5 z` }));
-    return group;
+    if (failed) parts.push(shape("path", { class: "failed", d: `M ${left + 2} ${above - 7} l 6 5 m 0 -5 l -6 5` }));
+    else if (lost.length) parts.push(shape("path", { class: "lost", d: `M ${left + 2} ${above - 7} h 6 l -3 5 z` }));
+    return parts;
   }
 
   #line(step) {
@@ -132,6 +135,10 @@ export class StepsView {
     const name = this.nameOf(owner);
     return ["this chat", "API"].includes(name) ? name : `“${name}”`;
   }
+}
+
+function heightOf(tokens, top) {
+  return Math.max(LEAST, (tokens / top) * (HEIGHT - 8));
 }
 
 /** How far a chunk gets in its prompt. */
