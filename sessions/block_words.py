@@ -86,12 +86,16 @@ class BlockWords:
     async def _spelled(self, branch: _Branch, part: BranchPart, low: int, high: int) -> View:
         message = branch.messages.get(part.message_id)
         if message is None:
-            return {"spans": [], "text": ""}
+            return {"spans": [], "text": await self._control_free(part.token_ids[low:high])}
         spelled = await self._core.engine.pieces(part.token_ids)
         spans = spans_of(message, spelled, low, high)
         texts = {"content": message.content, "reasoning": message.reasoning or ""}
         text = texts[spans[0].field][spans[0].start : spans[0].end] if spans else ""
         return {"spans": [_view(one, texts[one.field]) for one in spans], "text": text}
+
+    async def _control_free(self, token_ids: list[int]) -> str:
+        spelled = await self._core.engine.spell(token_ids)
+        return "".join(text for text, control in spelled if not control)
 
     async def _names(self, branch: _Branch) -> dict[str, str]:
         ends = [one.message_id for one in branch.parts if one.message_id]

@@ -76,7 +76,7 @@ def test_a_click_shows_what_the_engine_knows_of_a_block(asked: PageDriver, serve
     chat.page.mouse.click(*place_of(chat, block))
     card = chat.page.locator("#pc-kv-block")
     expect(card).to_be_visible()
-    expect(card.locator("h3")).to_contain_text(f"Block {block}")
+    expect(card.get_by_test_id("block-title")).to_have_text(f"Block {block}")
     known = server.do(server.client.block(block))
     expect(card.get_by_test_id("block-says")).to_contain_text(
         f"tokens {4 * 16 + 1} to {5 * 16} of this branch: row 4 of its block table"
@@ -92,10 +92,10 @@ def test_a_click_shows_what_the_engine_knows_of_a_block(asked: PageDriver, serve
     row = chat.test_id("kv-table").locator("tr.picked")
     expect(row).to_have_attribute("data-physical", str(block))
     card.locator(".block-cell").first.click()
-    expect(card.locator("h3")).to_contain_text(f"Block {blocks[0]}")
+    expect(card.get_by_test_id("block-title")).to_have_text(f"Block {blocks[0]}")
     expect(chat.test_id("block-messages")).to_contain_text("you 1")
     card.get_by_role("button", name="Let go of the block").click()
-    expect(card.locator(".none")).to_be_visible()
+    expect(card.get_by_test_id("block-title")).to_have_text("Block")
     expect(row).to_have_count(0)
 
 
@@ -170,7 +170,8 @@ def test_rows_say_which_message_they_hold_and_a_message_shows_its_blocks(asked: 
     table.focus()
     chat.page.keyboard.press("End")
     expect(table.locator("tbody tr").last.locator(".holds")).to_have_text(names[-1])
-    chat.message_menu(chat.messages("assistant").last, "show-blocks")
+    chat.page.evaluate("window.pagedchat.page.layout.togglePanel()")
+    chat.message_menu(chat.messages("assistant").last, "show-blocks")  # opens the panel, too
     held = [blocks[row] for row, name in enumerate(names) if "reply 2" in name]
     expect(table.locator("tr.picked")).to_have_attribute("data-physical", str(held[0]))
     assert table.locator("tr.of-run").evaluate_all("(all) => all.map((one) => +one.dataset.physical)") == held

@@ -14,15 +14,16 @@ export class BlockCard {
   /** `panel` has: model, look, pick(block), act, titleOf(owner), hueOf(owner); `show()` shows the block's words in the chat. */
   constructor(panel, show) {
     this.panel = panel;
-    this.title = h("span", {}, "Block");
+    this.title = h("span", { "data-testid": "block-title" }, "Block");
     this.inChat = h("button.link", { type: "button", hidden: true, onclick: show, "data-testid": "block-in-chat" }, "Show in chat");
     this.drop = iconButton("close", "Let go of the block", () => panel.pick(null), { hidden: true });
     this.none = h("p.none", {}, "Pick a block in the grid or in the table, by a click or by arrow keys, to see what it holds.");
     this.says = h("p.block-says", { "data-testid": "block-says" });
+    this.notNow = h("p.hint", { hidden: true }, "What follows is of now, not of the moment that the grid shows.");
     this.body = h("div.block-body");
     this.parts = Object.fromEntries(["tokens", "messages", "chain", "after", "who", "history", "events"].map((name) =>
       [name, h("section", { hidden: true, "data-testid": `block-${name}` })]));
-    this.body.append(this.says, ...Object.values(this.parts));
+    this.body.append(this.notNow, this.says, ...Object.values(this.parts));
     this.element = h("div.part.block-card", {}, h("h3", {}, this.title, h("span.block-tools", {}, this.inChat, this.drop)), this.none, this.body);
     panel.look.onChange(() => this.draw());
     this.draw();
@@ -35,6 +36,7 @@ export class BlockCard {
     this.none.hidden = block !== null;
     this.body.hidden = this.drop.hidden = block === null;
     this.body.ariaBusy = String(block !== null && !detail && !problem);
+    this.notNow.hidden = this.panel.past === null;
     this.inChat.hidden = !detail?.places.some(({ spans }) => spans.length);
     if (block === null) return;
     this.says.classList.toggle("problem", Boolean(problem));

@@ -5,7 +5,7 @@ import { throttled } from "./dom.js";
 const REST_MS = 700; // between two questions about the same block
 
 export class BlockLook {
-  /** `panel` has: call(op, args), onPick(listener), following. */
+  /** `panel` has: act.call(op, args), table, onPick(listener). */
   constructor(panel) {
     this.panel = panel;
     this.block = null;
@@ -27,15 +27,28 @@ export class BlockLook {
     if (this.block !== null && blocks.includes(this.block)) this.again();
   }
 
-  /** The shown branch has other blocks than before. */
-  branchMoved() {
+  /** The pool is another one, or many events were missed. */
+  poolTold() {
     if (this.block !== null) this.again();
+  }
+
+  /** The block table has other rows than before. */
+  tableTold(rows) {
+    const row = this.#rowIn(rows);
+    if (this.block !== null && row !== this.row) this.again();
+    this.row = row;
+  }
+
+  #rowIn(rows) {
+    const row = rows.find(({ physical }) => physical === this.block);
+    return row ? `${row.logical} ${row.cached} ${row.count}` : null;
   }
 
   #pick(block) {
     this.block = block;
     this.detail = null;
     this.problem = "";
+    this.row = this.#rowIn(this.panel.table.rows);
     this.turn++;
     this.#tell();
     if (block !== null) this.#ask();

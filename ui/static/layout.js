@@ -36,8 +36,11 @@ export class Layout {
     this.draw();
   }
 
+  /** Returns whether it had been closed. */
   showPanel() {
-    if (this.root.dataset.panel !== "open") this.togglePanel();
+    if (this.root.dataset.panel === "open") return false;
+    this.togglePanel();
+    return true;
   }
 
   togglePanel() {

@@ -144,8 +144,8 @@ export class MessageActions {
   /** Mark the message's blocks in the KV panel. */
   async showBlocks(message) {
     const { layout, panel } = this.page;
-    layout.showPanel();
-    if (!(await panel.showMessage(message))) toast("None of its blocks is in the pool now.", { chat: this.page.current });
+    const opened = layout.showPanel();
+    if (!(await panel.showMessage(message, opened))) toast("None of its blocks is in the pool now.", { chat: this.page.current });
   }
 
   /** All that is known of a message; `begin`: also reproduce its last run. */

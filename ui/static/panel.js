@@ -138,8 +138,10 @@ export class Panel {
     this.pickListeners.push(listener);
   }
 
-  /** Mark all blocks of a message, and pick the first; false where none of them is in the pool. */
-  async showMessage(id) {
+  /** Mark all blocks of a message, and pick the first; false where none of them is in the pool. `later`: the table is on
+   * its way. */
+  async showMessage(id, later = false) {
+    if (later) await new Promise((told) => { this.told = told; });
     const rows = await this.parts.rowsOf(id);
     const held = rows ? this.table.rows.slice(rows[0], rows[1] + 1).map(({ physical }) => physical).filter((block) => block !== null) : [];
     if (!held.length) return false;
@@ -224,7 +226,7 @@ export class Panel {
     this.model.load(snapshot);
     this.replay.takeSnapshot(snapshot, again, right);
     this.ages.ages.sync(snapshot.seq);
-    this.look.branchMoved();
+    this.look.poolTold();
     this.gridWords.clear();
     this.figures.tellSize(snapshot, info?.kv_bytes);
     this.engine.tellInfo(info);
@@ -289,7 +291,8 @@ export class Panel {
     if (session !== this.act.session() || end !== this.end) return;
     this.table.take(rows, total, fresh, blockSize, session);
     this.parts.update(this.end);
-    this.look.branchMoved();
+    this.look.tableTold(this.table.rows);
+    this.told?.();
     this.#setBranch();
     this.redraw();
   }
