@@ -5,7 +5,7 @@ import { h, icon, place, throttled } from "./dom.js";
 import { count, plural } from "./format.js";
 import { PrefixKeys } from "./prefix_keys.js";
 import { prefixBar } from "./prefix_bar.js";
-import { above, costOf, facts, held, labelOf, sharedBy } from "./prefix_words.js";
+import { above, costOf, facts, held, isFork, labelOf, sharedBy } from "./prefix_words.js";
 
 const PAUSE_MS = 1500;
 const COST_SHARE = 10; // the tree is asked for again after so many times what the last one took
@@ -25,9 +25,11 @@ export class PrefixTree {
     this.list = h("div.prefix-rows", { role: "tree", "aria-label": "Prefixes of this chat", "data-testid": "kv-prefix-tree" });
     this.left = h("p.none", { hidden: true });
     this.facts = h("dl.prefix-facts", { "data-testid": "kv-prefix-facts" });
-    this.go = h("button.quiet", { type: "button", hidden: true, onclick: () => this.#goTo() }, "Go to message");
+    this.head = h("span");
+    this.go = h("button.link", { type: "button", hidden: true, onclick: () => this.#goTo() }, "Go to message");
     this.element = h("div.part", {}, h("p.none.not-now", {}, "The tree of prefixes is known of now only."),
-      h("h3", {}, "What the branches share", this.summary), this.none, this.list, this.left, this.facts, this.go, whyElement);
+      h("h3", {}, "What the branches share", this.summary), this.none, this.list, this.left,
+      h("div.prefix-head", {}, this.head, this.go), this.facts, whyElement);
     this.keys = new PrefixKeys(this);
     this.later = throttled(PAUSE_MS, () => this.#ask());
     this.list.addEventListener("click", (event) => this.#click(event));
@@ -73,8 +75,16 @@ export class PrefixTree {
   take(tree) {
     this.tree = tree?.runs.length ? tree : null;
     for (const run of this.tree?.runs ?? []) run.key = `${tree.branches[run.branches[0]].end} ${run.first}`;
-    if (!this.run(this.chosen)) this.chosen = this.#usual()?.key ?? null;
+    const known = Boolean(this.run(this.chosen));
+    if (!known) this.chosen = this.#usual()?.key ?? null;
     this.draw();
+    if (!known) this.#reveal();
+  }
+
+  /** Bring the chosen run into view within the tree; the panel stays where it is. */
+  #reveal() {
+    const row = this.rows.find(({ run }) => run.key === this.chosen)?.element;
+    if (row) this.list.scrollTop = Math.max(0, row.offsetTop - this.list.offsetTop + row.offsetHeight - this.list.clientHeight);
   }
 
   run(key) {
@@ -102,7 +112,10 @@ export class PrefixTree {
     this.list.hidden = this.facts.hidden = !tree;
     this.go.hidden = this.left.hidden = true;
     this.summary.textContent = tree ? this.#summary() : "";
-    if (!tree) return this.list.replaceChildren();
+    if (!tree) {
+      this.head.textContent = "";
+      return this.list.replaceChildren();
+    }
     const focused = this.list.contains(document.activeElement);
     const before = new Map(this.rows.map((row) => [row.run.key, row]));
     this.rows = this.#visible().map((row) => ({ ...row, ...this.#element(row, before.get(row.run.key)) }));
@@ -137,10 +150,10 @@ export class PrefixTree {
     const element = h(`div.prefix${run.shown ? ".shown" : ""}${run.branches.length > 1 ? ".several" : ""}`, {
       role: "treeitem", "aria-level": String(level), "aria-expanded": open, "data-key": run.key, "data-blocks": run.blocks.join(" "),
       "data-branches": String(run.branches.length), style: `--level:${Math.min(level - 1, 8)};--c:var(--pc-own-${this.act.hueOf(this.tree.session)})`,
-      "aria-label": [label, run.shown && "shown branch", ...words, cost && `the fork cost ${cost}`].filter(Boolean).join(", "),
+      "aria-label": [label, run.shown && "shown branch", ...words, cost && `${isFork(this.tree, run) ? "the fork" : "it"} cost ${cost}`].filter(Boolean).join(", "),
     }, h("span.fold", {}, forks ? icon("right", 12) : null),
       h("span.name", { title: label }, label), h("span.size", {}, words.filter(Boolean).join(" · ")),
-      prefixBar(run), cost && h("span.cost", {}, `fork: ${cost}`));
+      prefixBar(run), cost && h("span.cost", {}, `${isFork(this.tree, run) ? "fork" : "cost"}: ${cost}`));
     return { element, stamp };
   }
 
@@ -152,8 +165,8 @@ export class PrefixTree {
     this.#drawPicked();
     const run = this.run(this.chosen);
     const told = run ? facts(this.tree, run, this.act.nameOf) : [];
-    this.facts.replaceChildren(h("dt.head", {}, run ? labelOf(this.tree, run) : ""),
-      ...told.flatMap(([term, words]) => [h("dt", {}, term), h("dd", {}, words)]));
+    this.head.textContent = run ? labelOf(this.tree, run) : "";
+    this.facts.replaceChildren(...told.flatMap(([term, words]) => [h("dt", {}, term), h("dd", {}, words)]));
     this.go.hidden = !run || !this.#messageOf(run);
   }
 

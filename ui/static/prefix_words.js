@@ -19,6 +19,17 @@ export function labelOf(tree, run) {
   return own.length || !names.length ? short : `part of ${short}`;
 }
 
+/** The message that a run is about: the first it is named for. */
+function headOf(tree, run) {
+  const [at] = run.messages.find(([, named]) => named) ?? run.messages[0] ?? [];
+  return at === undefined ? "" : nameOf(tree.messages[at]);
+}
+
+/** Whether a run begins with another version of something: it was written later than what it parts from. */
+export function isFork(tree, run) {
+  return run.parent !== null && run.messages.some(([at, named]) => named && tree.messages[at].version > 1);
+}
+
 /** Blocks as people read them: "3–9, 12", and how many more there are. */
 export function ranges(blocks, most = 4) {
   const found = [];
@@ -71,7 +82,7 @@ export function facts(tree, run, chatName) {
 function sharedFact(tree, run) {
   const before = above(tree, run);
   if (!before.length) return null;
-  const [first, second, ...more] = beside(tree, run).map((one) => labelOf(tree, one));
+  const [first, second, ...more] = beside(tree, run).map((one) => headOf(tree, one));
   const whom = [first, more.length ? `${plural(more.length + 1, "other")}` : second].filter(Boolean).join(" and ");
   const blocks = before.flatMap(held);
   const where = blocks.length ? `physical ${ranges(blocks)}` : "not in the pool now";
@@ -89,7 +100,7 @@ function costFact(tree, run) {
   const { cost } = run;
   if (!cost) return null;
   const computed = cost.prompt_tokens - cost.cached_tokens;
-  return [run.parent === null ? "It cost" : "The fork cost",
+  return [isFork(tree, run) ? "The fork cost" : "It cost",
     `${plural(cost.blocks_new, "new block")}, ${count(cost.blocks_copied)} copied on write, ${count(cost.blocks_shared)} shared; `
     + `${count(computed)} of ${plural(cost.prompt_tokens, "prompt token")} computed, the rest found (when ${nameOf(tree.messages[cost.message])} was written)`];
 }
