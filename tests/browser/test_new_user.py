@@ -1,6 +1,8 @@
-"""The page as somebody meets it: three tasks counted in clicks and keys, and the main job without a mouse."""
+"""The page as somebody meets it: tasks counted in clicks and keys, and the main job without a mouse."""
 
 from __future__ import annotations
+
+import re
 
 from playwright.sync_api import Locator, expect
 
@@ -109,3 +111,40 @@ def test_the_main_job_is_done_with_tab_and_enter_alone(same_page: PageDriver, se
     expect(chat.messages("assistant").last).to_contain_text("Third.")
     chat.wait_done()
     assert chat.texts() == ["By keyboard", "First.", "And on", "Third."]
+
+
+def blocks_of(text: str) -> set[int]:
+    """The physical blocks that a line of the panel names: "… physical 4–6, 9"."""
+    named = re.findall(r"(\d+)(?:–(\d+))?", text.rpartition("physical ")[2])
+    return {block for first, last in named for block in range(int(first), int(last or first) + 1)}
+
+
+def test_what_two_replies_share_and_what_the_fork_cost_is_found_in_one_click(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    chat, hands = same_page, Hands(same_page)
+    client = server.client
+    client.replies = lambda request: f"Version {len(client.requests)} of a reply that fills a few blocks by itself."
+    chat.ask("A question that fills a few blocks too, which all versions of its reply will share")
+    chat.regenerate(chat.messages("assistant").last, "2/2")
+
+    hands.click(chat.test_id("kv-tab-prefixes"))
+    facts = chat.test_id("kv-prefix-facts")
+    shares, cost = (facts.locator(f"dt:text-is('{term}') + dd") for term in ("Shares", "The fork cost"))
+    expect(shares).to_contain_text("physical")
+
+    versions = chat.page.evaluate("(({ items, ids }) => items.get(ids.at(-1)).siblings)(pagedchat.page.chat)")
+    branches = [server.do(server.service.branch_tokens(chat.session_id, one)) for one in versions]
+    tables = [{row["block"] for row in server.do(client.branch(ids))} for ids in branches]
+    assert blocks_of(shares.inner_text()) == tables[0] & tables[1] != set()
+    run = server.do(server.service.facts.details(versions[1]))["runs"][0]
+    expect(cost).to_contain_text(f"{run['blocks_new']} new blocks, {run['blocks_copied']} copied on write")
+    expect(cost).to_contain_text(f"{run['blocks_shared']} shared")
+    assert (hands.clicks, hands.keys) == (1, 0)
+
+    chat.panel_tab("table")
+    hands.key("ArrowRight")
+    hands.key("ArrowRight")
+    expect(chat.test_id("kv-tab-prefixes")).to_be_focused()
+    expect(shares).to_be_visible()
+    assert hands.keys == 2, "from the first tab two arrows lead there"

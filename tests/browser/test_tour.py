@@ -44,7 +44,7 @@ def question(chat: PageDriver, server: PageServer) -> dict[str, Any]:
 
 def test_each_stop_of_the_tour_tells_numbers_of_the_engine(same_page: PageDriver, server: PageServer) -> None:
     chat, client = same_page, server.client
-    client.replies = ("A reply that fills some blocks.", "It is of two turns.", "Another version of that.")
+    client.replies = lambda request: f"Reply number {len(client.requests)}, another one than all before it."
     chat.ask("What is a block table, and what does it hold?")
     chat.ask("And then?")
     chat.regenerate(chat.messages("assistant").last, "2/2")
@@ -66,8 +66,7 @@ def test_each_stop_of_the_tour_tells_numbers_of_the_engine(same_page: PageDriver
     expect(chat.test_id("tour-ask")).to_have_text("Measure again")
     tried = client.requests[generated:]
     assert len(tried) == 2 * MOST_REPLIES and all(one.params.max_tokens == REPLY_TOKENS for one in tried)
-    tokens = sum(min(REPLY_TOKENS, len(client.replies[-1]) + 1) for _ in tried)
-    told(box, replies=MOST_REPLIES, tokens=tokens)
+    told(box, replies=MOST_REPLIES, tokens=REPLY_TOKENS * len(tried))
     alone, together = (int(box.get_attribute(f"data-fact-{name}") or 0) for name in ("alone", "together"))
     assert len(rows) <= alone < together, "several at once use more blocks than one"
     said(chat, alone, together)
