@@ -100,6 +100,16 @@ def test_the_newest_figures_are_those_of_the_counters_and_metrics(chat: PageDriv
     assert re.fullmatch(r"KV blocks: .*; between 0 and 800 in \d+ minutes?", label(chat, "blocks"))
 
 
+def test_tokens_a_step_are_the_mean_of_the_steps_since_the_last_news(chat: PageDriver, server: PageServer) -> None:
+    chat.ask("Steps of my own")
+    settle(chat, server)
+    chat.panel_tab("table")
+    for tokens in (30, 11):
+        server.call(server.client.counted.note_step, tokens)
+    chat.panel_tab("engine")
+    expect(chat.test_id("series-tokens").locator("[data-figure=tokens]")).to_have_text("20.5 on average")
+
+
 def label(chat: PageDriver, name: str) -> str:
     return chat.test_id(f"series-{name}").get_by_role("img").get_attribute("aria-label") or ""
 
@@ -234,6 +244,9 @@ def test_a_moment_of_the_past_is_shown_with_the_figures_of_then(chat: PageDriver
     expect(list_of_steps).to_be_hidden()
     told = chat.page.evaluate(USED_THEN)
     assert figures(chat, "blocks")[0] == f"{told} used"
+    held = chat.page.evaluate("window.pagedchat.page.panel.shown.totals.active")
+    assert held > 0
+    expect(chat.test_id("savings-physical").locator("b")).to_have_text(str(held))
     chat.test_id("kv-live").click()
     expect(moment).to_have_text(re.compile("^newest"))
     expect(list_of_steps).to_be_visible()
