@@ -24,7 +24,7 @@ from .request import Request
 LAST_EVENTS = 12
 MOST_SESSIONS = 64
 MOST_NODES = 4_000
-"""Later blocks that are looked at for whose a block is."""
+"""Later blocks that are looked at for whose a block is: of one that very many go on from, some are not told."""
 
 
 @dataclass

@@ -277,7 +277,7 @@ export class Grid {
     if (block === null) return;
     this.tip.textContent = this.wordsOf(block);
     const room = this.element.clientWidth - this.tip.offsetWidth;
-    this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${offsetY + 16}px)`;
+    this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${this.box.offsetTop + offsetY + 16}px)`;
   }
 
   /** All that is known of a block: state, references, whose it is or was, tokens. */
