@@ -19,8 +19,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, CDPSession
 
-from pagedchat.engine.request import Request
-from pagedchat.engine.sampling_params import SamplingParams
+from support.filled_pool import fill
 from support.long_chat import add_long_chat
 from support.page_driver import PageDriver
 from support.page_server import PageServer
@@ -105,19 +104,6 @@ def measure(say: Callable[[str], None] = print) -> None:
             tell("errors of the page", count=len(driver.errors))
             for one in engine.requests:
                 server.do(engine.cancel(one.request_id))
-
-
-def fill(engine: PacedEngine, num_blocks: int) -> None:
-    """Fill blocks with the content of requests that have ended, each of some pages."""
-    chance, manager, size = random.Random(7), engine.kv_manager, engine.block_size
-    while manager.pool.num_cached < num_blocks:
-        tokens = [chance.randrange(50_000) for _ in range(chance.randrange(20, 200) * size)]
-        held = Request(f"old-{len(tokens)}-{manager.events.seq}", tokens, SamplingParams(), 0, 0.0, 0, 1 << 20, {})
-        assert manager.admit(held) and manager.append_slots(held, held.num_to_compute), "the pool is too small"
-        manager.commit(held, held.num_to_compute)
-        manager.step_done()
-        manager.free(held)
-    manager.events.drain()
 
 
 def stream(server: PageServer, engine: PacedEngine, chats: list[str]) -> None:

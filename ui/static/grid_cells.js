@@ -1,7 +1,8 @@
 // How one block looks. State is told by shape, count by hatch and number, whose it is (or its age, or its reuse) by colour:
 //
 //     free      an outline            cached    a smaller square, a dot in it where it is pinned
-//     active    a full square         shared    a full square, cut once; three references or more: twice; with room: their number
+//     active    a full square         shared    a square without a corner; of three references or more: without two;
+//                                               where there is room: hatched, with their number
 
 import { ACTIVE, CACHED, FREE, SHARED } from "./kvmodel.js";
 
@@ -89,31 +90,37 @@ function drawPin(pen, { text, surface }, x, y, w) {
   pen.fill();
 }
 
-/** One diagonal for two references, a cross for more; larger cells are hatched and have a number beside. */
+/** One corner cut off for two references, two for more; larger cells are hatched and have a number beside. */
 function cut(pen, { surface }, x, y, w, refs) {
   pen.save();
-  box(pen, x, y, w);
-  pen.clip();
-  pen.strokeStyle = surface;
   pen.beginPath();
   if (w < 12) {
-    pen.lineWidth = Math.max(1, w / 5);
-    pen.moveTo(x, y + w);
-    pen.lineTo(x + w, y);
-    if (refs > 2) {
-      pen.moveTo(x, y);
-      pen.lineTo(x + w, y + w);
-    }
+    const leg = Math.max(2, w * 0.6);
+    corner(pen, x + w, y, -leg, leg);
+    if (refs > 2) corner(pen, x, y + w, leg, -leg);
+    pen.fillStyle = surface;
+    pen.fill();
   } else {
+    box(pen, x, y, w);
+    pen.clip();
+    pen.beginPath();
+    pen.strokeStyle = surface;
     pen.globalAlpha = 0.55;
     pen.lineWidth = w / 8;
     for (let at = -w; at < w; at += w / 3) {
       pen.moveTo(x + at, y + w);
       pen.lineTo(x + at + w, y);
     }
+    pen.stroke();
   }
-  pen.stroke();
   pen.restore();
+}
+
+function corner(pen, x, y, across, down) {
+  pen.moveTo(x, y);
+  pen.lineTo(x + across, y);
+  pen.lineTo(x, y + down);
+  pen.closePath();
 }
 
 function drawNumber(pen, { surface, text }, x, y, w, refs) {
