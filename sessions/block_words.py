@@ -68,7 +68,8 @@ class BlockWords:
 
         Returns:
             For each message {"message", "name", "tokens", "spans", "text"}; "tokens" counts its tokens there, a span is
-            {"field", "start", "end"} in UTF-16 units, and "text" are the words of the first one.
+            {"field", "start", "end"} in UTF-16 units, and "text" are the words of the first one. A reply that is being
+            written has "written", all its text by field.
 
         Raises:
             SessionError, EngineError: see ``parts``.
@@ -91,7 +92,10 @@ class BlockWords:
         spans = spans_of(message, spelled, low, high)
         texts = {"content": message.content, "reasoning": message.reasoning or ""}
         text = texts[spans[0].field][spans[0].start : spans[0].end] if spans else ""
-        return {"spans": [_view(one, texts[one.field]) for one in spans], "text": text}
+        view: View = {"spans": [_view(one, texts[one.field]) for one in spans], "text": text}
+        if spans and message.status == "streaming":
+            view["written"] = texts
+        return view
 
     async def _control_free(self, token_ids: list[int]) -> str:
         spelled = await self._core.engine.spell(token_ids)

@@ -81,7 +81,7 @@ async def _in_branch(connection: Connection, detail: View, with_text: bool) -> V
     except SessionError:
         places = []  # the chat is gone
     if not with_text:
-        places = [{**one, "text": ""} for one in places]
+        places = [{**one, "text": "", "written": None} for one in places]
     return {"row": None if first is None else first // detail["block_size"], "places": places}
 
 

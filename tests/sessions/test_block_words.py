@@ -13,6 +13,17 @@ from support.chat_room import ChatRoom
 from support.fake_client import FakeEngineClient
 
 
+class Letters:
+    """A gate that lets so many through."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def is_set(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
 def turn(role: str, ids: list[int] | None) -> dict[str, Any]:
     return {"role": role, "content": "", "token_ids": ids}
 
@@ -87,18 +98,23 @@ def test_names_are_short() -> None:
 
 def test_the_parts_of_a_branch_are_those_of_its_tokens_while_it_is_written_and_after(tmp_path: Path) -> None:
     async def story() -> None:
-        engine = FakeEngineClient(["First reply.", "Zweite Antwort 🎉 mit Zeichen."])
+        engine: Any = FakeEngineClient(["First reply.", "Zweite Antwort 🎉 mit Zeichen."])
         async with ChatRoom(tmp_path / "sessions.db", engine) as room:
             session = await room.new(system_prompt="Be brief.")
             first = await room.ask(session, "Hello there")
-            engine.gate = asyncio.Event()
+            engine.gate = Letters(0)
             sent = await room.service.send(session, first["id"], "And now?")
             running = sent["reply"]["id"]
             await room.until(lambda: (job := room.service.core.jobs.get(running)) and job.prompt_tokens)
             during = await room.service.blocks.parts(session)
             names = ["system", "you 1", "reply 1", "you 2", "reply 2"]
             assert [one["name"] for one in during] == names
-            engine.gate.set()
+            engine.gate = Letters(6)
+            await room.begun(running, 6)
+            at = during[3]["end"]
+            (grown,) = await room.service.blocks.words(session, None, at, at + 16)
+            assert grown["text"] == "Zweite" and grown["written"]["content"] == "Zweite"
+            engine.gate = None
             await room.end_of(running)
             parts = await room.service.blocks.parts(session)
             assert [one["name"] for one in parts] == names and parts[:4] == during[:4]

@@ -33,11 +33,11 @@ export class BlockInChat {
     else CSS.highlights.delete(NAME);
   }
 
-  #rangesOf({ message: id, spans }) {
+  #rangesOf({ message: id, spans, written: growing }) {
     const message = this.page.chat.items.get(id);
     if (!message) return [];
     return spans.flatMap(({ field, start, end }) => {
-      const written = message.view[field];
+      const written = growing?.[field] ?? message.view[field];
       const element = field === "reasoning" ? message.thinking?.blocks.element : message.text;
       const range = written && element && rangeOf(element, written, start, end);
       return range ? [{ message, field, range }] : [];
