@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +35,13 @@ def unpack_lists(packed: Packed) -> list[list[Any]]:
 
 def num_alike(one: Sequence[Any], other: Sequence[Any]) -> int:
     """How many items two lists begin with in common."""
-    most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most
-    return bisect_left(range(most), True, key=lambda count: one[: count + 1] != other[: count + 1])
+    same, end = 0, min(len(one), len(other))
+    if one[:end] == other[:end]:
+        return end
+    while end - same > 1:  # they differ from `same` on and before `end`
+        middle = (same + end) // 2
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            end = middle
+    return same
