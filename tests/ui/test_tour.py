@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pagedchat.ui import calls
 from pagedchat.ui.connection import Connection
 from pagedchat.ui.hub import Hub
 from pagedchat.ui.tour_calls import stamped_messages
-from pagedchat.ui.tour_trial import BlocksInUse
+from pagedchat.ui.tour_trial import MOST_REPLIES, REPLY_TOKENS, BlocksInUse
 from support.chat_room import ChatRoom
 from support.paged_client import PagedFakeClient
 
@@ -91,3 +92,21 @@ def test_forgetting_tells_how_many_blocks_there_were_and_is_refused_while_a_repl
             assert (await room.engine.snapshot())["cached"] == 0
 
     asyncio.run(story())
+
+
+def test_the_page_about_the_panel_names_its_tabs_its_menu_and_the_stops_of_its_tour() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = " ".join((root / "docs" / "kv-panel.md").read_text(encoding="utf-8").split())
+    script = {one.name: one.read_text(encoding="utf-8") for one in (root / "ui" / "static").glob("*.js")}
+    stops = re.findall(r'id: "\w+", title: "([^"]+)"', script["tour_stops.js"])
+    tabs = re.findall(r'id: "\w+", title: "(\w+)", element', script["panel.js"])
+    entries = [
+        entry
+        for name in ("panel_menu.js", "panel_summary.js", "recording_files.js", "tour.js")
+        for entry in re.findall(r'\{ words: "([^"]+)", icon', script[name])
+    ]
+    assert len(stops) == 6 and len(tabs) == 5 and len(entries) >= 8
+    assert [one for one in stops if f"| {one} |" not in page] == []
+    assert [one for one in tabs if f"- **{one}**" not in page] == []
+    assert [one for one in entries if f"`{one}`" not in page] == []
+    assert MOST_REPLIES == 4 and f"four replies of {REPLY_TOKENS} tokens" in page
