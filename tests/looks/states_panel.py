@@ -36,13 +36,12 @@ def tour_and_prefixes(stage: Stage) -> Iterator[None]:
     stage.test_id("tour-next").press("Enter")
 
 
-@state("Block", "#pc-kv #pc-kv-block h3", phone="panel")
+@state("Cached", "#pc-kv [data-testid=block-says]", phone="panel")
 def block_picked(stage: Stage) -> Iterator[None]:
     _forked(stage)
     stage.panel_tab("table")
     stage.test_id("kv-table").locator("tbody tr").first.click()
     stage.panel_tab("block")
-    expect(stage.test_id("block-says")).to_contain_text("Cached")
     yield
     stage.page.evaluate("pagedchat.page.panel.pick(null)")
     stage.panel_tab("table")
@@ -50,7 +49,7 @@ def block_picked(stage: Stage) -> Iterator[None]:
 
 @state("The past", "#pc-kv [data-testid=kv-time]", phone="panel")
 def moment_of_the_past(stage: Stage) -> Iterator[None]:
-    _forked(stage)
+    stage.asked("What has just happened?", REPLY)
     stage.panel_tab("events")
     stage.test_id("kv-step-back").click()
     stage.test_id("kv-step-back").click()
