@@ -121,6 +121,13 @@ class FakeCache:
     async def block(self, block: int) -> dict[str, Any]:
         raise RequestError(f"Block {block} does not exist: no block of this engine is real.")
 
+    async def ages(self) -> dict[str, Any]:
+        columns: dict[str, list[Any]] = {name: [] for name in ("blocks", "born_ms", "idle_ms", "reuses", "counts")}
+        return {"seq": self._seq, "time": time.time(), **columns}
+
+    async def idle(self, most: int) -> list[dict[str, Any]]:
+        return []
+
     async def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         size = self.block_size
         return [
