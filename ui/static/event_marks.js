@@ -26,6 +26,18 @@ export class EventMarks {
     this.places = placesOf(event);
     Object.assign(this.grid.element.dataset, { from: this.places.from ?? "", to: this.places.to.join(" ") });
     this.drawn = null;
+    this.#reveal();
+  }
+
+  /** In a large pool only some rows are in view. */
+  #reveal() {
+    const { grid, places: { from, to } } = this;
+    const all = to.length ? to : from === null ? [] : [from];
+    const isSeen = (block) => {
+      const top = Math.floor(block / grid.columns) * grid.size;
+      return top >= grid.scrolled && top + grid.size <= grid.scrolled + grid.viewHeight;
+    };
+    if (grid.size && all.length && all[0] < grid.shown && !all.some(isSeen)) grid.reveal(all[0]);
   }
 
   /** After the grid: its cells may lie elsewhere now. */

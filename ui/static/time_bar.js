@@ -87,7 +87,8 @@ export class TimeBar {
   }
 
   #when(place) {
-    return this.replay.recording ? this.#stamp(place) : `${this.#stamp(place)}, ${age(sinceNow(this.replay.source.timeOf(place)))}`;
+    const since = sinceNow(this.replay.source.timeOf(place));
+    return this.replay.recording || since > DAY_S ? this.#stamp(place) : `${this.#stamp(place)}, ${age(since)}`;
   }
 
   /** What led to a moment, and how many events come after it. */
@@ -95,8 +96,8 @@ export class TimeBar {
     const { source } = this.replay;
     const event = source.eventAt(place);
     const words = event ? longWords(event, this.nameOf) : "The beginning of what is kept.";
-    const at = `${count(place - source.first)} of ${count(source.last - source.first)}`;
-    return event ? `${words} (${at})` : words;
+    const at = `(${count(place - source.first)} of ${count(source.last - source.first)})`;
+    return event ? `${words} ${at.replaceAll(" ", "\u00a0")}` : words;
   }
 }
 
