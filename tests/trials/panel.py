@@ -153,7 +153,7 @@ def turns(driver: PageDriver, probe: Probe, tell: Callable[..., None]) -> dict[b
     for turn in range(TURNS):
         for on in (False, True) if turn % 2 == 0 else (True, False):  # what grows with time falls on both alike
             driver.page.evaluate(SWITCH, on)
-            if on:
+            if on and turn % 2 == 0:  # else it is on already
                 tell(f"first snapshot, turn {turn + 1}", **driver.page.evaluate(FIRST))
             driver.page.wait_for_timeout(SETTLE_S * 1e3)
             before = spent = probe.read()

@@ -11,7 +11,7 @@ import { ACTIVE, CACHED, FREE, STATE_NAMES } from "./kvmodel.js";
 const SIZES = [19, 15, 13, 11, 9, 8, 7, 6, 5, 4];
 const ROOM = 285;
 const FLASH_MS = 900;
-const MOST_FLASHES = 64;
+const MOST_FLASHES = 24;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Grid {
@@ -35,6 +35,7 @@ export class Grid {
     this.flashes = new Map();
     this.picked = null;
     this.shade = null; // another colour than the owner's: see grid_modes.js
+    this.goTo = null; // a block to be shown with the next drawing
     this.chosen = null; // the size that was chosen, if any
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
@@ -97,6 +98,7 @@ export class Grid {
     this.branch = new Set(blocks);
     this.held = held; // tokens in each
     this.branchOwner = owner;
+    if (!before && blocks.length) this.goTo = blocks[0]; // where not all fits, begin with the blocks of the shown chat
     if (before) { // a branch that grows changes few cells
       for (const block of this.branch) if (!before.has(block)) this.model.changed.add(block);
       for (const block of before) if (!this.branch.has(block)) this.model.changed.add(block);
@@ -111,7 +113,7 @@ export class Grid {
   }
 
   flash(blocks) {
-    if (calm.matches || blocks.length > MOST_FLASHES) return;
+    if (calm.matches || this.flashes.size + blocks.length > MOST_FLASHES) return; // many would hide what they point at
     const until = performance.now() + FLASH_MS;
     for (const block of blocks) this.flashes.set(block, until);
   }
@@ -129,6 +131,8 @@ export class Grid {
     this.model.changed.clear();
     this.drawn = this.#place();
     this.drawOver();
+    if (this.goTo !== null && this.goTo < this.shown) this.reveal(this.goTo);
+    this.goTo = null;
   }
 
   /** Draw only what has changed, if everything else is still in its place, and tell it. */

@@ -21,19 +21,20 @@ export function readColours() {
   };
   const own = (name) => resolve(`var(--pc-${name})`);
   const many = (size, name) => Array.from({ length: size }, (_, at) => own(`${name}-${at}`));
-  const found = forced.matches ? systemColours(resolve) : {
-    owners: many(HUES, "own"), ramp: many(STEPS, "ramp"), line: own("line-strong"), ghost: own("ghost"), surface: own("surface"),
+  const owners = many(HUES, "own");
+  const found = forced.matches ? systemColours(resolve, owners) : {
+    owners, ramp: many(STEPS, "ramp"), line: own("line-strong"), ghost: own("ghost"), surface: own("surface"),
     text: own("text"), accent: own("accent"), flash: own("own-5"),
   };
   probe.remove();
   return found;
 }
 
-/** Where the system has colours of its own, all owners have one; steps go from the ground to the text. */
-function systemColours(resolve) {
+/** Where the system has colours of its own, steps go from the ground to the text, as in grid.css; owners keep theirs. */
+function systemColours(resolve, owners) {
   const [surface, text, accent, line] = ["Canvas", "CanvasText", "Highlight", "GrayText"].map(resolve);
   const step = (at) => resolve(`color-mix(in srgb, ${text} ${25 + (75 * at) / (STEPS - 1)}%, ${surface})`);
-  return { owners: Array(HUES).fill(text), ramp: Array.from({ length: STEPS }, (_, at) => step(at)), line, ghost: line, surface, text, accent, flash: accent };
+  return { owners, ramp: Array.from({ length: STEPS }, (_, at) => step(at)), line, ghost: line, surface, text, accent, flash: accent };
 }
 
 /** Empty pixels between two cells. */
