@@ -156,7 +156,9 @@ def test_events_come_in_order_once_a_step_and_can_be_asked_for_again() -> None:
         assert len(batches) >= 3
         first = live[0]["seq"]
         assert await client.events_since(first) == live[1:]
-        assert (await client.snapshot())["seq"] == live[-1]["seq"]
+        for told in (await client.snapshot(), await client.books(), await client.brief(), await client.ages()):
+            assert told["seq"] == live[-1]["seq"]
+        assert await client.idle(2) == [{"id": 0}, {"id": 1}]
         assert await client.events_since(live[-1]["seq"]) == []
         assert await client.events_since(live[-1]["seq"] + 1) is None
         unwatch()

@@ -249,6 +249,18 @@ class ScriptedEngine:
     def snapshot(self) -> dict[str, Any]:
         return {"seq": len(self._events), "num_blocks": 256, "active": len(self._running), "free": 64}
 
+    def books(self) -> dict[str, Any]:
+        return {"seq": len(self._events), "conserved": True}
+
+    def brief(self) -> dict[str, Any]:
+        return {**self.books(), "states": [("f", 256)]}
+
+    def ages(self) -> dict[str, Any]:
+        return {"seq": len(self._events), "blocks": []}
+
+    def idle(self, most: int) -> list[dict[str, Any]]:
+        return [{"id": block} for block in range(most)]
+
     def branch(self, token_ids: list[int], salt: str = "") -> list[dict[str, Any]]:
         return [{"logical": 0, "num_tokens": len(token_ids)}]
 
