@@ -68,7 +68,7 @@ export class Tour {
     this.#pointAt(selector);
     this.draw();
     (focus.hidden || focus.disabled ? this.next : focus).focus({ preventScroll: true });
-    this.element.scrollIntoView({ block: "nearest" });
+    this.element.scrollIntoView({ block: "center" }); // with the part that it speaks of
   }
 
   /** Another chat is shown, or the branch has changed: what was asked was about the one before. */
