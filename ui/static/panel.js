@@ -43,6 +43,7 @@ export class Panel {
     this.online = false;
     this.live = true; // until told otherwise: there is nothing to be seen before the first snapshot
     this.missed = false;
+    this.anew = false; // another engine's events are to come
     this.end = null;
     this.picked = null;
     this.pickListeners = [];
@@ -202,6 +203,7 @@ export class Panel {
 
   /** The engine is there (again): its pool is another one. */
   restarted() {
+    this.anew = true;
     if (this.following) this.#ask();
   }
 
@@ -219,9 +221,9 @@ export class Panel {
 
   takeSnapshot({ snapshot, stats, info }) {
     // Numbers of an engine that is gone: what was told before leads nowhere.
-    const again = this.missed ? snapshot.seq === this.model.seq : snapshot.seq >= this.model.seq;
+    const again = !this.anew && (this.missed ? snapshot.seq === this.model.seq : snapshot.seq >= this.model.seq);
     const right = this.model.agrees(snapshot);
-    this.missed = false;
+    this.missed = this.anew = false;
     this.live = true;
     this.model.load(snapshot);
     this.replay.takeSnapshot(snapshot, again, right);
@@ -251,7 +253,7 @@ export class Panel {
 
   /** Events are missing, or an engine begins anew. */
   #lost({ type }) {
-    if (type === "reset") this.missed = true;
+    if (type === "reset") this.anew = true;
     this.#ask();
   }
 
