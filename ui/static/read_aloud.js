@@ -48,10 +48,12 @@ export class ReadAloud {
   }
 }
 
-/** What is read aloud: code by its name only. */
+/** What is read aloud: code by its name only. It is read without laying the page out, as `innerText` would. */
 function textOf(element) {
   return [...element.querySelectorAll(".b")].map((block) => {
     const code = block.querySelector(".code-holder");
-    return code ? `Code in ${code.querySelector(".code-bar span")?.textContent ?? "text"}.` : block.textContent; // innerText would lay the page out
+    if (code) return `Code in ${code.querySelector(".code-bar span")?.textContent ?? "text"}.`;
+    const text = block.textContent.trim();
+    return block.querySelector("li, tr") ? text : text.replaceAll("\n", " ");
   }).join("\n");
 }
