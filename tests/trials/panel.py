@@ -118,9 +118,9 @@ def stream(server: PageServer, engine: PacedEngine, chats: list[str]) -> None:
 
 
 def letters(seed: int) -> list[str]:
-    """A reply of which each step is one token, unlike that of any other chat."""
+    """A reply in short paragraphs of which each step is one token, unlike that of any other chat."""
     chance = random.Random(seed)
-    return [chance.choice("aeiou nrst ") for _ in range(24_000)]
+    return ["\n" if at % 300 < 2 else chance.choice("aeiou nrst ") for at in range(24_000)]
 
 
 class Probe:

@@ -26,8 +26,8 @@ import { TimeBar } from "./time_bar.js";
 
 const CONSERVED = "The engine has counted: free, cached and active blocks are all blocks of the pool, and each block has as many references as requests hold it";
 
-const CELLS_MS = 80;
-const REST_MS = 300;
+const CELLS_MS = 200;
+const REST_MS = 400;
 
 export class Panel {
   /** `act` has: call(op, args), close(), goTo(message), branch(), growing(), hueOf(owner), titleOf(owner), session(), wayBack(), goBack(). */
