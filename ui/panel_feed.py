@@ -51,12 +51,12 @@ class PanelFeed:
         """The chat whose blocks are told of."""
         return self._session()
 
-    # -- what the page asks for -------------------------------------------------------------------------------------
     @property
     def end(self) -> str | None:
         """The message that the block table ends with; None: the last of the shown branch."""
         return self._end
 
+    # -- what the page asks for -------------------------------------------------------------------------------------
 
     def follow(self, on: bool) -> None:
         """Open or close the panel; opening brings a snapshot first."""
