@@ -94,9 +94,8 @@ class Connection:
         self._put({"ev": kind, **rest})
 
     def note_path(self) -> None:
-        """The shown branch has changed, and with it its block table."""
+        """The shown branch has changed, and with it its block table, which is read after it."""
         self._path = True
-        self.panel.note_table()
         self._wake.set()
 
     def note_lost(self, message_id: str) -> None:
@@ -251,6 +250,7 @@ class Connection:
             try:
                 opened = await self._read(self.session_id, self._still_shown)
                 self._put({"ev": "path", **self._path_of(opened)})
+                self.panel.note_table()
             except PagedChatError as error:
                 self._put({"ev": "gone", "session": self.session_id, "error": str(error)})
 

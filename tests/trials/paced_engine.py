@@ -10,6 +10,9 @@ from typing import Any
 from support.paged_client import PagedFakeClient
 
 TOKENS_PER_S = 200
+PREFILL_S = 0.1
+"""From a prompt's admission to its first token. Its blocks are found in the server's own process here, which holds the
+page up as a real engine, a process of its own, does not: the server may catch up before the first token counts."""
 INFO = {"model": "paced", "num_blocks": 12_000, "max_model_len": 30_000}
 
 
@@ -28,6 +31,8 @@ class PacedEngine(PagedFakeClient):
 
     async def _wait_gate(self, request_id: str) -> None:
         given = self.given_at.setdefault(request_id, [])
+        if not given:
+            await asyncio.sleep(PREFILL_S)
         begun = given[0] if given else time.time()
         await asyncio.sleep(max(0.0, begun + len(given) / TOKENS_PER_S - time.time()))
         given.append(time.time())
