@@ -44,11 +44,6 @@ def kv_router(
     """
     router = APIRouter(prefix="/api/kv", route_class=ApiRoute)
 
-    @router.get("/snapshot")
-    async def snapshot() -> Response:
-        ready_info(client)
-        return json_response(await client.snapshot())
-
     @router.get("/branch")
     async def branch(session: str = "", message: str = "") -> Response:
         info = ready_info(client)
@@ -73,6 +68,26 @@ def kv_router(
         await _reset(client)
         return json_response({"reset": True})
 
+    _add_looks(router, client)
+    _add_pins(router, client)
+    add_block_route(router, client, why_no_text)
+
+    @router.get("/events")
+    async def events(request: Request) -> Response:
+        ready_info(client)
+        start = _number_of("an event", request, request.headers.get("last-event-id"))
+        return StreamingAnswer(EventFollower(client).follow(start))
+
+    refuse_the_rest(router)
+    return router
+
+
+def _add_looks(router: APIRouter, client: EngineClient) -> None:
+    @router.get("/snapshot")
+    async def snapshot() -> Response:
+        ready_info(client)
+        return json_response(await client.snapshot())
+
     @router.get("/idle-blocks")
     async def idle(limit: str = "50") -> Response:
         ready_info(client)
@@ -89,18 +104,6 @@ def kv_router(
     async def steps(request: Request) -> Response:
         ready_info(client)
         return json_response({"steps": await client.steps_since(_number_of("a step", request) or 0)})
-
-    _add_pins(router, client)
-    add_block_route(router, client, why_no_text)
-
-    @router.get("/events")
-    async def events(request: Request) -> Response:
-        ready_info(client)
-        start = _number_of("an event", request, request.headers.get("last-event-id"))
-        return StreamingAnswer(EventFollower(client).follow(start))
-
-    refuse_the_rest(router)
-    return router
 
 
 def _add_pins(router: APIRouter, client: EngineClient) -> None:

@@ -15,7 +15,9 @@ from support.page_server import PageServer
 from support.pool_scripts import PoolWatch, pin, preempt
 from support.pool_story import PoolReference, moment_of
 
-EVENT = """() => { const { replay, grid } = window.pagedchat.page.panel;
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+EVENT = """async () => { const { replay, grid } = window.pagedchat.page.panel;
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())));
   return { ...replay.event, from: grid.element.dataset.from, to: grid.element.dataset.to }; }"""
 STATES = "() => { const { state, refs } = window.pagedchat.page.panel.grid.model; return [[...state], [...refs]]; }"
 BASE = "() => window.pagedchat.page.panel.replay.recorder.base.seq"
@@ -92,6 +94,7 @@ def look_at(page: PageDriver, kind: str) -> dict[str, Any]:
 
 
 def words(page: PageDriver) -> str:
+    page.page.evaluate(DRAWN)
     return page.test_id("kv-moment-words").inner_text()
 
 

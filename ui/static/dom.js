@@ -76,14 +76,11 @@ export function h(spec, properties = {}, ...children) {
 
 /** One of the line icons above, hidden from screen readers. */
 export function icon(name, size = 16) {
-  const svg = document.createElementNS(SVG, "svg");
-  for (const [key, value] of Object.entries({
+  const svg = shape("svg", {
     viewBox: "0 0 16 16", width: size, height: size, fill: "none", stroke: "currentColor",
     "stroke-width": 1.35, "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true",
-  })) svg.setAttribute(key, value);
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", PATHS[name]);
-  svg.append(path);
+  });
+  svg.append(shape("path", { d: PATHS[name] }));
   return svg;
 }
 
@@ -164,4 +161,16 @@ export function throttled(pause, work) {
     work();
   };
   return ask;
+}
+
+/** An element of a drawing. */
+export function shape(tag, attributes = {}) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+/** Change a text only if it is another one. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }

@@ -1,19 +1,16 @@
 // Marks over the grid: the blocks of the event that is looked at. The source of a copy is dashed, where it went is whole,
 // and a line leads from one to the other.
 
-import { framed } from "./dom.js";
+import { framed, shape } from "./dom.js";
 import { placesOf } from "./event_words.js";
 import { gapOf } from "./grid_cells.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const MOST = 2_000; // blocks of one event that are marked
 
 export class EventMarks {
   constructor(grid) {
     this.grid = grid;
-    this.svg = document.createElementNS(SVG, "svg");
-    this.svg.setAttribute("class", "event-marks");
-    this.svg.setAttribute("aria-hidden", "true");
+    this.svg = shape("svg", { class: "event-marks", "aria-hidden": "true" });
     grid.layer.append(this.svg);
     this.places = placesOf(null);
     new ResizeObserver(framed(() => this.draw())).observe(grid.element);
@@ -72,10 +69,4 @@ export class EventMarks {
     const [[x1, y1], [x2, y2]] = [this.#corner(from), this.#corner(to)].map(([x, y]) => [x + half, y + half]);
     return shape("line", { x1, y1, x2, y2 });
   }
-}
-
-function shape(name, attributes) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
 }

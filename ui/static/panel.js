@@ -1,6 +1,6 @@
 // The KV panel. It asks for a snapshot when it opens and then follows the events; a hidden tab follows nothing.
 
-import { byId, framed, h, iconButton, throttled } from "./dom.js";
+import { byId, framed, h, iconButton, setText, throttled } from "./dom.js";
 import { BlockCard } from "./block_card.js";
 import { BlockInChat } from "./block_in_chat.js";
 import { BlockLook } from "./block_look.js";
@@ -326,11 +326,7 @@ export class Panel {
     const { live, past, model: { conserved } } = this;
     byId("pc-kv").classList.toggle("stale", !live && past === null);
     byId("pc-kv").classList.toggle("past", past !== null);
-    set(this.lamp, past ?? (!live ? "not live" : conserved ? "conserved" : "counts do not add up"));
+    setText(this.lamp, past ?? (!live ? "not live" : conserved ? "conserved" : "counts do not add up"));
     this.lamp.classList.toggle("bad", live && past === null && !conserved);
   }
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

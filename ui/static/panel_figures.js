@@ -1,6 +1,6 @@
 // The figures at the top of the panel: gauges, the bar of the pool and its legend. All are of the model that is shown.
 
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { bytes, count, percent } from "./format.js";
 
 const LEGEND = ["active", "shared", "cached", "free"];
@@ -37,22 +37,18 @@ export class Figures {
     const { free, cached, active, shared } = this.model.totals;
     const { stats, gauges, legend } = this;
     const sharing = this.model.sharing;
-    set(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
-    set(gauges.load, !live || stats.running === undefined ? "–" : `${stats.running} / ${stats.waiting ?? 0}`);
-    set(gauges.preemptions, stats.preemptions === null ? "–" : count(stats.preemptions ?? 0));
-    set(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
+    setText(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
+    setText(gauges.load, !live || stats.running === undefined ? "–" : `${stats.running} / ${stats.waiting ?? 0}`);
+    setText(gauges.preemptions, stats.preemptions === null ? "–" : count(stats.preemptions ?? 0));
+    setText(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
     const share = (value) => `${(100 * value) / this.model.total}%`;
     const widths = { active: active - shared, shared, cached };
     for (const [name, value] of Object.entries(widths)) this.bar.querySelector(`.${name}`).style.width = share(value);
-    for (const [name, value] of Object.entries({ active, shared, cached, free })) set(legend[name], count(value));
+    for (const [name, value] of Object.entries({ active, shared, cached, free })) setText(legend[name], count(value));
     const mine = this.grid.numPale;
     this.ofBranch.hidden = !mine;
     this.ofBranch.style.setProperty("--c", `var(--pc-own-${this.act.hueOf(this.grid.branchOwner)})`);
-    set(this.mine, count(mine));
+    setText(this.mine, count(mine));
     this.bar.setAttribute("aria-label", `${active} active, ${cached} cached, ${free} free`);
   }
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

@@ -1,13 +1,12 @@
 // Small time series of the engine's figures: the last minutes, and what they were at any moment of them.
 
-import { h } from "./dom.js";
+import { h, setText, shape } from "./dom.js";
 import { count, percent, plural } from "./format.js";
 import { FigureRing } from "./figure_ring.js";
 
 const SPAN = 300; // seconds
 const LEAST_SPAN = 30;
 const WIDTH = 200, HEIGHT = 40; // of a drawing, in its own units
-const SVG = "http://www.w3.org/2000/svg";
 
 const blocks = (value) => count(value);
 const ms = (value) => (value < 0.9995 ? `${value < 0.01 ? (1000 * value).toFixed(1) : Math.round(1000 * value)} ms` : `${value.toFixed(1)} s`);
@@ -93,13 +92,13 @@ export class SeriesView {
     const unknown = newest < 0 || (this.chosen !== null && !(this.chosen >= ring.at("time", 0)));
     for (const part of [this.charts, this.slider, this.note]) part.hidden = unknown && this.chosen !== null;
     this.unknown.hidden = !this.charts.hidden;
-    if (unknown) return set(this.moment, "");
+    if (unknown) return setText(this.moment, "");
     const row = this.chosen === null ? newest : ring.rowOf(this.chosen);
     const first = ring.rowOf(this.#span()[0]);
     for (const [name, value] of [["min", first], ["max", newest]]) this.slider.setAttribute(name, value);
     this.slider.value = String(row);
     const moment = `${this.chosen === null ? "newest, at" : "at"} ${clock(ring.at("time", row))}`;
-    set(this.moment, moment);
+    setText(this.moment, moment);
     this.slider.setAttribute("aria-valuetext", [moment, ...SERIES.map((one) => this.#told(one, row))].join("; "));
     for (const cell of this.cells) this.#drawCell(cell, first, row);
   }
@@ -112,10 +111,10 @@ export class SeriesView {
   #drawCell({ series, chart, values, paths, cursor, top }, first, row) {
     const { ring } = this;
     const newest = ring.size - 1;
-    series.lines.forEach(([name], place) => set(values[place], figure(series.words, ring.at(name, row))));
+    series.lines.forEach(([name], place) => setText(values[place], figure(series.words, ring.at(name, row))));
     const drawn = series.lines.slice(0, paths.length).map(([name]) => name);
     const [low, high] = this.#bounds(series, drawn, first);
-    set(top, !high ? "" : `up to ${series.words(high)}`);
+    setText(top, !high ? "" : `up to ${series.words(high)}`);
     const [from, to] = this.#span();
     const x = (time) => ((Math.max(time, from) - from) / (to - from)) * WIDTH;
     const y = (value) => HEIGHT - 1 - (value / (high || 1)) * (HEIGHT - 3);
@@ -165,14 +164,4 @@ function figure(words, value) {
 
 function clock(time) {
   return new Date(1000 * time).toTimeString().slice(0, 8);
-}
-
-function shape(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

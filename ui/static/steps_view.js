@@ -1,6 +1,6 @@
 // What the engine's newest steps ran: a bar for each, of decodes and chunks of prompts, and the same in words.
 
-import { h } from "./dom.js";
+import { h, setText, shape } from "./dom.js";
 import { count, plural } from "./format.js";
 
 const KEPT = 40;
@@ -8,7 +8,6 @@ const LISTED = 5;
 const HEIGHT = 72, SLOT = 10; // of the drawing, in its own units
 const LEAST = 3; // what a decode or a chunk is drawn with at least
 const KEY = [["decodes", "decodes"], ["chunk", "chunks of prompts"], ["lost", "preempted"], ["failed", "failed"]];
-const SVG = "http://www.w3.org/2000/svg";
 
 export class StepsView {
   /** `nameOf(owner)` says whose a chunk is, `hueOf(owner)` gives 0 to 5. */
@@ -64,7 +63,7 @@ export class StepsView {
     if (!steps.length) return;
     const last = steps.length - 1;
     const place = this.chosen === null ? last : steps.findIndex(({ step }) => step === this.chosen);
-    set(this.told, `room for ${plural(this.budget, "token")} each`);
+    setText(this.told, `room for ${plural(this.budget, "token")} each`);
     slider.max = String(last);
     slider.value = String(place);
     slider.setAttribute("aria-valuetext", this.words(steps[place]));
@@ -76,7 +75,7 @@ export class StepsView {
     const { steps, budget } = this;
     const most = Math.max(...steps.map(({ tokens }) => tokens));
     const top = Math.min(budget, Math.max(8, 2 ** Math.ceil(Math.log2(most || 1))));
-    set(this.scale, top === budget ? `${plural(top, "token")}, all of the room` : `${count(top)} of the ${plural(budget, "token")}`);
+    setText(this.scale, top === budget ? `${plural(top, "token")}, all of the room` : `${count(top)} of the ${plural(budget, "token")}`);
     const decodes = shape("path", { class: "decodes" }); // one for all: most steps are nothing else
     let outline = "";
     const others = steps.flatMap((step, at) => {
@@ -152,14 +151,4 @@ function unpacked({ owners, runs }) {
     chunks: chunks.map(([place, from, tokens, total]) => ({ owner: owners[place], from, tokens, total })),
     tokens: chunks.reduce((sum, [, , tokens]) => sum + tokens, decodes),
   })));
-}
-
-function shape(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

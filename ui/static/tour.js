@@ -1,7 +1,7 @@
 // The guided tour of the KV panel: a small box that stands beside the part it speaks of and pushes the rest down, so that
 // it covers nothing, on a phone neither. The page can be used meanwhile.
 
-import { byId, h, iconButton } from "./dom.js";
+import { byId, h, iconButton, setText } from "./dom.js";
 import { STOPS } from "./tour_stops.js";
 
 const KEY = "pagedchat.tour";
@@ -141,17 +141,17 @@ export class Tour {
     this.#askAnew(stop);
     const shown = (this.shown = stop.look(this.page, this.found));
     const last = this.at === STOPS.length - 1;
-    set(this.title, stop.title);
-    set(this.place, `${this.at + 1} of ${STOPS.length}`);
-    set(this.words, this.problem?.at === this.at ? this.problem.words : shown.words);
-    set(this.note, this.busy ?? shown.note ?? "");
+    setText(this.title, stop.title);
+    setText(this.place, `${this.at + 1} of ${STOPS.length}`);
+    setText(this.words, this.problem?.at === this.at ? this.problem.words : shown.words);
+    setText(this.note, this.busy ?? shown.note ?? "");
     this.note.hidden = !this.note.textContent;
     this.ask.hidden = !shown.ask;
-    if (shown.ask) set(this.ask, shown.ask.words);
+    if (shown.ask) setText(this.ask, shown.ask.words);
     this.ask.ariaDisabled = this.busy ? "true" : null;
     this.setting.hidden = !stop.setting;
     this.back.hidden = !this.at;
-    set(this.next, last ? "Done" : "Next");
+    setText(this.next, last ? "Done" : "Next");
     this.#tell(stop.id, shown.facts);
   }
 
@@ -188,10 +188,6 @@ export class Tour {
     remember();
     if (inside) this.page.panel.menu.button.focus({ preventScroll: true });
   }
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 function seen() {
