@@ -211,6 +211,7 @@ def pagedchat(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_commands_ask_the_server_of_the_data_folder(start_app, tmp_path, capsys):
     (tmp_path / "good.gguf").write_bytes(b"GGUF")
     app = start_app("--models-dir", str(tmp_path), "--model", "good", scripted=True)
+    app.wait_engine()
     status, answer = app.get_json("/api/alerts")
     assert status == 200 and len(answer["alerts"]) == 7
 

@@ -2,7 +2,8 @@
 
 Nothing is drawn but what is asked for: one page goes through all states, and what a look cannot change is not checked
 again in it. All rules run in light; in dark only the one of contrast; on a phone all but that one, as the colours are
-those of light. With PAGEDCHAT_TRIALS under 5 most states are seen in one look, half of them in light.
+those of light. With PAGEDCHAT_TRIALS under 5 most states are seen in one look, half of them in light, and those in which
+axe would see nothing new are left out.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ KNOWN = {
     "scrollable-region-focusable: #pc-commands:": "the arrow keys move its choice while the focus stays in the field",
     'label-content-name-mismatch: button[aria-label="“': "a token stands in quotes in its name, blanks in words",
     "label-content-name-mismatch: .several": "a row's name has its text, with words in place of dots",
+    "label-content-name-mismatch: div[data-blocks=": "the same, where axe names the row by its blocks",
     "label-content-name-mismatch: #pc-tree-": "a row's name has its text, and in words what beside it is figures",
 }
 """Findings that stay, each by its rule and element, with the reason."""
@@ -114,6 +116,8 @@ def look(stage: Stage, state: State, views: list[View]) -> dict[str, list[str]]:
 def test_every_state_can_be_reached_says_its_sentence_and_is_accessible(stage: Stage, part: int) -> None:
     wrong: dict[str, list[str]] = {}
     for number, state in list(enumerate(STATES))[part::3]:
+        if TRIALS < 5 and state.name in ALIKE:
+            continue
         views = views_of(state, number)
         try:
             found = look(stage, state, views)

@@ -172,5 +172,5 @@ def test_a_list_of_thousands_scrolls_and_searches_without_lag(
         }"""
     )
     assert cost["rows"] <= 80
-    assert cost["scroll"] < 100, cost
-    assert cost["whole"] < 400, cost
+    assert cost["scroll"] < 1_000, cost
+    assert cost["whole"] < 4_000, cost  # a machine may be ten times slower; row by row it would be worse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from playwright.sync_api import expect
@@ -61,7 +62,7 @@ def test_a_chat_goes_on_from_a_summary_that_can_be_stopped_folded_and_corrected(
     client.replies = lambda request: "Notes of all." if "Sum up" in str(request.messages[-1]["content"]) else "Fine."
     chat.ask("First question")
     chat.ask("Second question")
-    client.delay_s = 0.05
+    client.gate = asyncio.Event()
     chat.test_id("composer").fill("/compact")
     chat.page.keyboard.press("Enter")
     card = chat.test_id("summary-head")
@@ -69,7 +70,7 @@ def test_a_chat_goes_on_from_a_summary_that_can_be_stopped_folded_and_corrected(
     chat.test_id("stop").click()
     expect(card).to_have_count(0)
     expect(chat.messages()).to_have_count(4)
-    client.delay_s = 0.0
+    client.gate = None
     chat.chat_menu(chat.session_id, "compact-chat")
     expect(card).to_contain_text(re.compile(r"[\d,]+ tokens before, 14 after"))
     chat.wait_done()

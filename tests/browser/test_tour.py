@@ -80,7 +80,9 @@ def test_each_stop_of_the_tour_tells_numbers_of_the_engine(same_page: PageDriver
     asked = question(chat, server)
     plain = server.do(client.probe(**asked))
     said(chat, plain["cached_tokens"], plain["prompt_tokens"])
-    told(box, cached=plain["cached_tokens"], prompt=plain["prompt_tokens"], stamped_cached=0)
+    told(box, cached=plain["cached_tokens"], prompt=plain["prompt_tokens"])
+    stamped = int(box.get_attribute("data-fact-stamped-cached") or 0)
+    assert stamped < client.block_size, "at most the first tokens of all prompts"
     line = chat.test_id("tour-words").inner_text().split("“")[1].split("”")[0]
     usual = client.status.info.get("default_system_prompt") or ""
     stamped = {**asked, "messages": stamped_messages(asked["messages"], line, usual)}

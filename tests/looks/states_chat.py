@@ -50,7 +50,7 @@ def editing(stage: Stage) -> Iterator[None]:
     stage.page.keyboard.press("Escape")
 
 
-@state("The reply limit was reached.", ".note")
+@state("The reply limit was reached.", "[data-testid=message] .note")
 def limit_reached(stage: Stage) -> Iterator[None]:
     stage.new_chat()
     session = stage.session_id

@@ -91,15 +91,15 @@ export class GridModes {
     if (came) this.panel.redraw();
   }
 
-  #valueOf(block, now) {
-    return this.mode === "age" ? this.ages.ageOf(block, now) : this.ages.reuses[block];
+  #valueOf(mode, block, now) {
+    return mode === "age" ? this.ages.ageOf(block, now) : this.ages.reuses[block];
   }
 
   #shade(key) {
-    const now = Date.now() / 1e3;
+    const { mode } = this, now = Date.now() / 1e3; // it is drawn with until the next one is there
     return {
       key,
-      colourOf: (block, colours) => (this.ages.loaded ? colours.ramp[stepOf(this.mode, this.#valueOf(block, now))] : colours.ghost),
+      colourOf: (block, colours) => (this.ages.loaded ? colours.ramp[stepOf(mode, this.#valueOf(mode, block, now))] : colours.ghost),
       wordsOf: (block) => (this.ages.loaded ? this.#words(block) : ""),
     };
   }
@@ -114,7 +114,7 @@ export class GridModes {
     const { shown } = this.panel, now = Date.now() / 1e3;
     const numbers = STEPS[this.mode].words.map(() => 0);
     for (let block = 0; block < shown.used; block++) {
-      if (shown.state[block] !== FREE) numbers[stepOf(this.mode, this.#valueOf(block, now))]++;
+      if (shown.state[block] !== FREE) numbers[stepOf(this.mode, this.#valueOf(this.mode, block, now))]++;
     }
     return STEPS[this.mode].words.map((words, at) => ({ colour: `var(--pc-ramp-${at})`, words, number: numbers[at] }));
   }

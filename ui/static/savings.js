@@ -17,7 +17,7 @@ export class Savings {
       const [bar, value] = [h("i"), h("b", {}, "–")];
       return [name, { bar, value, element: h(`div.${name}`, { title: why, "data-testid": `savings-${name}` }, h("span", {}, title), h("u", {}, bar), value) }];
     }));
-    this.sentence = h("p.note", { "data-testid": "savings-words" });
+    this.sentence = h("p.about", { "data-testid": "savings-words" });
     this.element = h("div", {}, h("h3", {}, "What paging saves", h("small", {}, "in blocks")),
       h("div.savings", {}, ...Object.values(this.rows).map(({ element }) => element)), this.sentence);
   }

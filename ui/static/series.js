@@ -37,7 +37,7 @@ export class SeriesView {
     this.cells = SERIES.map((one) => this.#cell(one));
     this.charts = h("div.series", { onpointermove: (event) => this.#point(event), onpointerleave: () => this.#choose(null) },
       ...this.cells.map(({ element }) => element));
-    this.note = h("p.note", {}, "Prefix hits and times to the first and to the next token are of the last minute.");
+    this.note = h("p.about", {}, "Prefix hits and times to the first and to the next token are of the last minute.");
     this.unknown = h("p.none", { hidden: true }, "The engine’s figures of that moment are not known.");
     this.element = h("div", {}, h("h3", {}, "Last minutes", this.moment), this.unknown, this.charts, this.slider, this.note);
   }
