@@ -2,8 +2,8 @@
 
 Nothing is drawn but what is asked for: one page goes through all states, and what a look cannot change is not checked
 again in it. All rules run in light; in dark only the one of contrast; on a phone all but that one, as the colours are
-those of light. With PAGEDCHAT_TRIALS under 5 most states are seen in one look, half of them in light, and those are left
-out in which axe would see nothing new.
+those of light. With PAGEDCHAT_TRIALS under 5 most states are seen in one look, half of them in light, and those are
+left out in which axe would see nothing new.
 """
 
 from __future__ import annotations
