@@ -15,20 +15,28 @@ _Place = tuple[int, "int | None", int, int]
 """Logical block, physical block or None, tokens found in it, tokens of the branch in it."""
 
 
-def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
-    """Every block and every live table; ``free + cached + active = num_blocks``, ``active`` includes ``shared``."""
-    pool, owners, tokens = kv.pool, owners_of_blocks(requests), _valid_tokens(kv, requests)
-    now = pool.history.clock()
+def pool_books(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
+    """The totals of a snapshot, and whether the books balance."""
+    pool = kv.pool
     return {
         "seq": kv.events.seq,
-        "block_size": kv.block_size,
-        "num_blocks": pool.num_blocks,
         "free": pool.num_free,
         "cached": pool.num_cached,
         "active": pool.num_active,
         "shared": pool.num_shared,
         "pinned": len(pool.pinned),
         "conserved": kv.conserved(requests),
+    }
+
+
+def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
+    """Every block and every live table; ``free + cached + active = num_blocks``, ``active`` includes ``shared``."""
+    pool, owners, tokens = kv.pool, owners_of_blocks(requests), _valid_tokens(kv, requests)
+    now = pool.history.clock()
+    return {
+        **pool_books(kv, requests),
+        "block_size": kv.block_size,
+        "num_blocks": pool.num_blocks,
         "blocks": [
             block_row(pool, block, tokens.get(block, 0), owners.get(block, []), now) for block in range(pool.num_blocks)
         ],

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .block_detail import block_detail
 from .errors import RequestError
-from .inspect import branch_rows, pool_snapshot, rows_of_branches
-from .pool_views import block_ages, idle_rows, pool_books, pool_brief
+from .inspect import branch_rows, pool_books, pool_snapshot, rows_of_branches
+from .pool_views import block_ages, idle_rows, pool_brief
 from .request import RequestState
 from .step_log import KEPT_STEPS
 

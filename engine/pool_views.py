@@ -11,23 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from .block_detail import sessions_of
-from .inspect import block_row, owners_of_blocks
+from .inspect import block_row, owners_of_blocks, pool_books
 from .kv_cache_manager import KVCacheManager
 from .request import Request
-
-
-def pool_books(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:
-    """The totals of a snapshot, and whether the books balance."""
-    pool = kv.pool
-    return {
-        "seq": kv.events.seq,
-        "free": pool.num_free,
-        "cached": pool.num_cached,
-        "active": pool.num_active,
-        "shared": pool.num_shared,
-        "pinned": len(pool.pinned),
-        "conserved": kv.conserved(requests),
-    }
 
 
 def pool_brief(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any]:

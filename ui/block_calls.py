@@ -65,7 +65,7 @@ async def _pieces(connection: Connection, detail: View) -> tuple[list[View] | No
         return None, why
     pieces = pieces_of(await hub.client.pieces(ids))
     told = ("index", "count", "text", "control")
-    return [{**{name: value for name, value in asdict(one).items() if name in told}} for one in pieces], None
+    return [{name: value for name, value in asdict(one).items() if name in told} for one in pieces], None
 
 
 async def _in_branch(connection: Connection, detail: View, with_text: bool) -> View:

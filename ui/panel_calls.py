@@ -15,6 +15,6 @@ async def kv_forget(connection: Connection, frame: View) -> View:
         EngineError: while replies hold blocks, or without an engine.
     """
     client = connection.hub.client
-    held = (await client.snapshot())["cached"]
+    held = (await client.books())["cached"]
     await client.reset_cache()
     return {"blocks": held}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pagedchat.engine.inspect import idle_blocks, pool_snapshot
+from pagedchat.engine.inspect import idle_blocks, pool_books, pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
-from pagedchat.engine.pool_views import block_ages, idle_rows, pool_books, pool_brief
+from pagedchat.engine.pool_views import block_ages, idle_rows, pool_brief
 from pagedchat.engine.request import Request
 from pagedchat.engine.sampling_params import SamplingParams
 

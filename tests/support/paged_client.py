@@ -9,10 +9,10 @@ from typing import Any
 from pagedchat.engine.block_detail import block_detail
 from pagedchat.engine.computed_before import ComputedBefore
 from pagedchat.engine.generate_request import GenerateRequest
-from pagedchat.engine.inspect import branch_rows, pool_snapshot
+from pagedchat.engine.inspect import branch_rows, pool_books, pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
 from pagedchat.engine.metrics import EngineMetrics
-from pagedchat.engine.pool_views import block_ages, idle_rows, pool_books, pool_brief
+from pagedchat.engine.pool_views import block_ages, idle_rows, pool_brief
 from pagedchat.engine.request import Request
 from pagedchat.engine.scheduler import Scheduled
 from pagedchat.engine.types import RequestMetrics, RequestOutput
