@@ -35,6 +35,7 @@ def server(shared_server: PageServer) -> PageServer:
     """The server with its engine set back: short replies, no pauses."""
     client = shared_server.client
     client.replies, client.delay_s, client.gate, client.refuse = ("Hello!",), 0.0, None, None
+    client.rests = ()
     return shared_server
 
 

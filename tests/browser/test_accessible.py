@@ -34,6 +34,19 @@ def test_a_reply_is_read_aloud_by_sentences_and_its_end_is_said(same_page: PageD
     assert all(one[-1] in ".!?" for one in told)
 
 
+def test_half_a_word_of_a_fence_or_half_a_number_is_not_read_aloud(same_page: PageDriver, server: PageServer) -> None:
+    chat = same_page
+    client = server.client
+    client.replies = (SENTENCES + "Pi is 3.14 here.\n\n```python\nx = 1\n```\n\nThe end of it.",)
+    client.rests = (("Blocks", 2.5), ("is 3.", 2.5), ("```py", 2.5))
+    chat.send("Aloud in pieces, please")
+    chat.wait_done()
+    said = chat.test_id("said").locator("p")
+    expect(said.last).to_have_text("End of the reply.")
+    told = " ".join(said.all_inner_texts()).rsplit("The reply begins.", 1)[1]
+    assert " ".join(told.split()) == f"{SENTENCES}Pi is 3.14 here. Code in python. The end of it. End of the reply."
+
+
 def test_large_type_wide_spacing_no_motion_and_the_systems_colours_are_respected(
     same_page: PageDriver, server: PageServer
 ) -> None:

@@ -48,6 +48,7 @@ class FakeEngineClient(FakeCache):
     Attributes:
         requests: every request that came, in order.
         delay_s: pause before each character.
+        rests: pauses in a reply: (what it ends with so far, seconds).
         gate: when set to an ``asyncio.Event``, each character waits until it is set.
         refuse: a PagedChatError that the next request gets instead of an answer.
         marks_thinking: whether the model is one whose replies may begin with a tag of thinking.
@@ -64,6 +65,7 @@ class FakeEngineClient(FakeCache):
     ) -> None:
         self.replies = replies
         self.delay_s = delay_s
+        self.rests: tuple[tuple[str, float], ...] = ()
         self.gate: asyncio.Event | None = None
         self.refuse: PagedChatError | None = None
         self.marks_thinking = False
@@ -150,9 +152,11 @@ class FakeEngineClient(FakeCache):
         reply = self._next_reply(request)
         limit = request.params.max_tokens or 1 << 30
         self._emit("stored", request, tokens)
+        told = ""
         for character in [*given_steps(request), *reply, ""]:
-            if self.delay_s:
-                await asyncio.sleep(self.delay_s)
+            if pause := self.delay_s + sum(rest for end, rest in self.rests if told.endswith(end)):
+                await asyncio.sleep(pause)
+            told += character
             await self._wait_gate(request.request_id)
             output = RequestOutput(request.request_id)
             if request.request_id in self._ends:

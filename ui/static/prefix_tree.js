@@ -146,14 +146,13 @@ export class PrefixTree {
     const open = forks ? String(!this.folded.has(run.key)) : null;
     const label = labelOf(this.tree, run), missing = run.blocks.length - held(run).length;
     const words = [plural(run.blocks.length, "block"), sharedBy(run), missing && `${count(missing)} not in the pool`];
-    const cost = run.parent === null ? "" : costOf(run);
+    const cost = run.parent === null ? "" : costOf(run), kind = isFork(this.tree, run) ? "fork" : "cost";
     const element = h(`div.prefix${run.shown ? ".shown" : ""}${run.branches.length > 1 ? ".several" : ""}`, {
       role: "treeitem", "aria-level": String(level), "aria-expanded": open, "data-key": run.key, "data-blocks": run.blocks.join(" "),
       "data-branches": String(run.branches.length), style: `--level:${Math.min(level - 1, 8)};--c:var(--pc-own-${this.act.hueOf(this.tree.session)})`,
-      "aria-label": [label, run.shown && "shown branch", ...words, cost && `${isFork(this.tree, run) ? "the fork" : "it"} cost ${cost}`].filter(Boolean).join(", "),
-    }, h("span.fold", {}, forks ? icon("right", 12) : null),
-      h("span.name", { title: label }, label), h("span.size", {}, words.filter(Boolean).join(" · ")),
-      prefixBar(run), cost && h("span.cost", {}, `${isFork(this.tree, run) ? "fork" : "cost"}: ${cost}`));
+    }, h("span.fold", {}, forks ? icon("right", 12) : null), h("span.name", { title: label }, label),
+      h("span.size", {}, words.filter(Boolean).join(" · ")), prefixBar(run), cost && h("span.cost", {}, `${kind}: ${cost}`),
+      run.shown && h("span.unseen", {}, "shown branch"));
     return { element, stamp };
   }
 

@@ -5,7 +5,7 @@ import { h, byId, throttled } from "./dom.js";
 
 const PAUSE_MS = 2_000; // between two things said
 const KEPT = 12; // pieces that stay in the region
-const SENTENCE = /^[\s\S]*[.!?…:。！？](?=\s|$)|^[\s\S]*\n/;
+const SENTENCE = /^[\s\S]*(?:[.!?…:](?=\s)|[。！？\n])/;
 
 export class ReadAloud {
   /** `page` has: socket, chat, current. Made after the page listens, so that the messages are up to date. */
@@ -24,7 +24,7 @@ export class ReadAloud {
   #growing() {
     const reply = this.page.chat.running;
     if (!reply) return;
-    const rest = textOf(reply.text).slice(this.said.get(reply.id) ?? 0);
+    const rest = textOf(reply.text, true).slice(this.said.get(reply.id) ?? 0);
     const whole = rest.match(SENTENCE)?.[0];
     if (whole?.trim()) this.#say(reply.id, whole);
     else if (!this.said.has(reply.id)) this.#say(reply.id, "", "The reply begins.");
@@ -48,10 +48,13 @@ export class ReadAloud {
   }
 }
 
-/** What is read aloud: code by its name only. It is read without laying the page out, as `innerText` would. */
-function textOf(element) {
-  return [...element.querySelectorAll(".b")].map((block) => {
+/** What is read aloud: code by its name only, and of a block that `grows` when its fence is closed by what follows it.
+ * It is read without laying the page out, as `innerText` would. */
+function textOf(element, grows = false) {
+  const blocks = [...element.querySelectorAll(".b")];
+  return blocks.map((block) => {
     const code = block.querySelector(".code-holder");
+    if (code && grows && block === blocks.at(-1)) return "";
     if (code) return `Code in ${code.querySelector(".code-bar span")?.textContent ?? "text"}.`;
     const text = block.textContent.trim();
     return block.querySelector("li, tr") ? text : text.replaceAll("\n", " ");
