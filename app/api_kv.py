@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 
 from ..engine.client import EngineClient
 from ..engine.errors import EngineError
-from ..engine.inspect import idle_blocks
 from ..sessions.errors import SessionError
 from .api_body import read_json, text
 from .api_errors import ApiError, ApiRoute, json_response, refuse_the_rest
@@ -20,6 +19,7 @@ from .kv_events import EventFollower
 from .streaming import StreamingAnswer
 
 LONGEST_PIN_NAME = 100
+MOST_IDLE = 1_000
 
 BranchTokens = Callable[[str, str | None], Awaitable[list[int]]]
 Salt = Callable[[str], str]
@@ -93,7 +93,7 @@ def _add_looks(router: APIRouter, client: EngineClient) -> None:
         ready_info(client)
         if not limit.isascii() or not limit.isdecimal() or len(limit) > 9:
             raise ApiError(400, f"limit must be a number of blocks, not {limit[:60]!r}.", param="limit")
-        return json_response({"blocks": idle_blocks(await client.snapshot(), int(limit))})
+        return json_response({"blocks": await client.idle(min(int(limit), MOST_IDLE))})
 
     @router.get("/requests")
     async def requests() -> Response:
@@ -134,7 +134,7 @@ async def _reset(client: EngineClient) -> None:
     try:
         await client.reset_cache()
     except EngineError as error:
-        if (await client.snapshot())["active"]:
+        if (await client.books())["active"]:
             raise ApiError(409, str(error)) from error
         raise
 

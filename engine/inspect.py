@@ -56,13 +56,6 @@ def pool_snapshot(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, 
     }
 
 
-def idle_blocks(snapshot: dict[str, Any], most: int) -> list[dict[str, Any]]:
-    """Blocks that are held long and reused little: rows of cached blocks that nobody uses, those first that have lived
-    longest for each time they were used."""
-    rows = [row for row in snapshot["blocks"] if row["state"] == "cached" and "born_s" in row]
-    return sorted(rows, key=lambda row: row["born_s"] / (1 + row["reuses"]), reverse=True)[:most]
-
-
 def branch_rows(
     kv: KVCacheManager, token_ids: Sequence[int], salt: str, requests: Sequence[Request]
 ) -> list[dict[str, Any]]:

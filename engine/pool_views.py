@@ -6,7 +6,7 @@ the same in parts, each as short as can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -26,18 +26,11 @@ def pool_brief(kv: KVCacheManager, requests: Sequence[Request]) -> dict[str, Any
     """
     pool, owners = kv.pool, owners_of_blocks(requests)
     names: dict[str, int] = {}
-    held: list[list[Any]] = []
-    end, last = 0, None
-    for block, count in enumerate(pool.ref_counts):
-        if not count:
-            continue
-        whose = [names.setdefault(one, len(names)) for one in owners.get(block, ())]
-        if last is not None and block == end and (count, whose) == last:
-            held[-1][1] += 1
-        else:
-            held.append([block - end, 1, count, whose])
-            last = (count, whose)
-        end = block + 1
+    held = _runs(
+        (block, count, [names.setdefault(one, len(names)) for one in owners.get(block, ())])
+        for block, count in enumerate(pool.ref_counts)
+        if count
+    )
     return {
         **pool_books(kv, requests),
         "block_size": kv.block_size,
@@ -61,24 +54,38 @@ def block_ages(kv: KVCacheManager) -> dict[str, Any]:
     pool, history = kv.pool, kv.pool.history
     letters, now = pool.letters(), history.clock()
     blocks = [block for block, letter in enumerate(letters) if letter != "f"]
-    runs: list[list[int]] = []
-    end = 0
-    for block in blocks:
-        if runs and block == end:
-            runs[-1][1] += 1
-        else:
-            runs.append([block - end, 1])
-        end = block + 1
     counts, born, used = pool.ref_counts, history.born, history.last_used
     return {
         "seq": kv.events.seq,
         "time": kv.events.now(),
-        "blocks": runs,
+        "blocks": _runs((block,) for block in blocks),
         "born_ms": [round(1e3 * (now - born[block])) for block in blocks],
         "idle_ms": [0 if counts[block] else round(1e3 * (now - used[block])) for block in blocks],
         "reuses": _alike(history.reuses[block] for block in blocks),
         "counts": _alike(counts[block] for block in blocks),
     }
+
+
+def spread(runs: Iterable[Sequence[Any]]) -> Iterator[int]:
+    """The blocks of runs of (blocks skipped since the run before, how many, ...), in order."""
+    end = 0
+    for skipped, size, *_ in runs:
+        begin = end + skipped
+        end = begin + size
+        yield from range(begin, end)
+
+
+def _runs(blocks: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    """Blocks in order, each with what is told of it, as such runs: neighbours of which the same is told are one."""
+    runs: list[list[Any]] = []
+    end = 0
+    for block, *told in blocks:
+        if runs and block == end and told == runs[-1][2:]:
+            runs[-1][1] += 1
+        else:
+            runs.append([block - end, 1, *told])
+        end = block + 1
+    return runs
 
 
 def _alike(values: Iterable[int]) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from ..engine.errors import EngineError
 from ..engine.generate_request import OWN_WORK, GenerateRequest, RequestStarted
+from ..engine.pool_views import spread
 from ..engine.sampling_params import SamplingParams
 from .views import View
 
@@ -58,10 +59,10 @@ class BlocksInUse:
 
     async def __aenter__(self) -> BlocksInUse:
         self._leave = self._client.watch_events(self._take)
-        snapshot = await self._client.snapshot()
-        self._held = {block["id"] for block in snapshot["blocks"] if block["ref_count"]}
+        pool = await self._client.brief()
+        self._held = set(spread(pool["held"]))
         self.peak = len(self._held)
-        self._take([event for event in self._early if event["seq"] > snapshot["seq"]])
+        self._take([event for event in self._early if event["seq"] > pool["seq"]])
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 from pagedchat.engine.block_pool import BlockPool
-from pagedchat.engine.inspect import idle_blocks, pool_snapshot
+from pagedchat.engine.inspect import pool_snapshot
 from pagedchat.engine.kv_cache_manager import KVCacheManager
+from pagedchat.engine.pool_views import idle_rows
 from pagedchat.engine.request import Request
 from pagedchat.engine.sampling_params import SamplingParams
 from support.paged_model import drain, greedy, make_engine, prompt_of, run
@@ -132,10 +133,10 @@ def test_the_snapshot_tells_ages_and_reuses_and_the_idlest_blocks_come_first():
     assert (active["born_s"], active["last_used_s"], active["reuses"]) == (0, 0, 0)
     free = next(row for row in rows.values() if row["state"] == "free")
     assert "born_s" not in free and "reuses" not in free
-    idlest = idle_blocks(snapshot, 3)
+    idlest = idle_rows(kv, 3)
     assert [(row["born_s"], row["last_used_s"], row["reuses"]) for row in idlest[:2]] == [(100, 100, 0)] * 2
     assert len(idlest) == 3 and idlest[2]["reuses"] == 4 and idlest[2]["last_used_s"] == 50
-    assert all(row["state"] == "cached" for row in idle_blocks(snapshot, 99))
+    assert all(row["state"] == "cached" for row in idle_rows(kv, 99))
 
 
 def test_forks_share_blocks_without_allocating_any():

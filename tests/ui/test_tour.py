@@ -30,26 +30,26 @@ def test_a_line_goes_before_all_that_a_prompt_has() -> None:
 
 
 class Told:
-    """A client that tells events while its snapshot is on the way."""
+    """A client that tells events while its answer about the pool is on the way."""
 
     def watch_events(self, callback: Any) -> Any:
         self.tell = callback
         return lambda: None
 
-    async def snapshot(self) -> dict[str, Any]:
+    async def brief(self) -> dict[str, Any]:
         self.tell([{"seq": 4, "blocks": [7], "states": "a"}, {"seq": 6, "blocks": [1, 2], "states": "as"}])
-        return {"seq": 5, "blocks": [{"id": 0, "ref_count": 1}, {"id": 1, "ref_count": 0}, {"id": 2, "ref_count": 0}]}
+        return {"seq": 5, "held": [[0, 1, 1, []], [7, 2, 2, [0]]]}
 
 
 def test_the_most_blocks_in_use_are_counted_from_a_snapshot_and_the_events_after_it() -> None:
     async def story() -> None:
         client = Told()
-        async with BlocksInUse(client) as blocks:
-            assert blocks.peak == 3, "the event before the snapshot is in it already"
-            client.tell([{"seq": 7, "blocks": [0, 1], "states": "cf"}, {"seq": 8, "blocks": [3], "states": "a"}])
-            assert blocks.peak == 3
+        async with BlocksInUse(client) as blocks:  # 0, 8 and 9 are held, then 1 and 2, too
+            assert blocks.peak == 5, "the event before the answer is in it already"
+            client.tell([{"seq": 7, "blocks": [9, 1], "states": "cf"}, {"seq": 8, "blocks": [3, 8], "states": "aa"}])
+            assert blocks.peak == 5
             client.tell([{"seq": 9, "blocks": [4, 5, 5], "states": "aac"}, {"seq": 10, "blocks": [6], "states": "a"}])
-        assert blocks.peak == 4
+        assert blocks.peak == 6
 
     asyncio.run(story())
 
