@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any
-
-from .branch_parts import BranchPart, TextSpan, part_name, parts_of, spans_of, split_beginning
+from .branch_parts import BranchPart, TextSpan, part_name, spans_of, split_beginning
+from .branch_reader import BranchReader, ReadBranch
 from .errors import SessionError
-from .prompts import prompt_messages, sent_from
-from .rows import Message, PromptPath
 from .service_core import ServiceCore
 from .views import View
-
-_Sent = tuple[str, dict[str, Any]]
-"""A message's id ("" for the system turn), and the message as the prompt builder takes it."""
-
-
-@dataclass(slots=True)
-class _Branch:
-    """A branch with its tokens.
-
-    Attributes:
-        messages: those that its tokens spell, by id.
-    """
-
-    session_id: str
-    token_ids: list[int]
-    parts: list[BranchPart]
-    messages: dict[str, Message]
 
 
 class BlockWords:
     """Looks at branches; changes nothing."""
 
-    def __init__(self, core: ServiceCore) -> None:
+    def __init__(self, core: ServiceCore, reader: BranchReader) -> None:
         self._core = core
+        self._reader = reader
 
     async def holds(self, session_id: str) -> bool:
         """Whether there is such a chat, and not in the trash."""
@@ -84,7 +62,7 @@ class BlockWords:
                 found.append({**view, **await self._spelled(branch, part, low, high)})
         return found
 
-    async def _spelled(self, branch: _Branch, part: BranchPart, low: int, high: int) -> View:
+    async def _spelled(self, branch: ReadBranch, part: BranchPart, low: int, high: int) -> View:
         message = branch.messages.get(part.message_id)
         if message is None:
             return {"spans": [], "text": await self._control_free(part.token_ids[low:high])}
@@ -101,7 +79,7 @@ class BlockWords:
         spelled = await self._core.engine.spell(token_ids)
         return "".join(text for text, control in spelled if not control)
 
-    async def _names(self, branch: _Branch) -> dict[str, str]:
+    async def _names(self, branch: ReadBranch) -> dict[str, str]:
         ends = [one.message_id for one in branch.parts if one.message_id]
         if not ends:
             return {"": "system"}
@@ -113,81 +91,14 @@ class BlockWords:
             names[part.message_id] = part_name(part.role, numbers.get(part.message_id, 0), kind)
         return names
 
-    async def _branch(self, session_id: str, message_id: str | None) -> _Branch:
-        branch = await self._whole(session_id, message_id)
+    async def _branch(self, session_id: str, message_id: str | None) -> ReadBranch:
+        branch = await self._reader.branch(session_id, message_id)
         usual = self._core.engine.status.info.get("default_system_prompt")
         if usual and branch.parts and branch.parts[0].role == "user":
             first, *rest = branch.parts
             spelled = await self._core.engine.pieces(first.token_ids)
             branch.parts = [*split_beginning(first, branch.messages[first.message_id], spelled), *rest]
         return branch
-
-    async def _whole(self, session_id: str, message_id: str | None) -> _Branch:
-        core = self._core
-        last_id = message_id or (await core.session(session_id)).head_id
-        if last_id is None:
-            return _Branch(session_id, [], [], {})
-        job = core.jobs.get(last_id)
-        running = job is not None and bool(job.prompt_tokens) and job.message.session_id == session_id
-        if job is None or not running:
-            path = await core.prompt_path(last_id)
-            self._check(path, session_id)
-            return await self._stored(path)
-        asked = job.message.parent_id
-        path = await core.prompt_path(asked) if asked is not None else None
-        kept = job.seen().generation
-        messages = _sent(path, kept.kept_from if kept else None) if path else []
-        parts = parts_of(job.prompt_tokens, messages)
-        parts.append(BranchPart(last_id, "assistant", len(job.prompt_tokens), job.reply_tokens))
-        known = {one.id: one for one in path.messages} if path else {}
-        return _Branch(session_id, [*job.prompt_tokens, *job.reply_tokens], parts, {**known, last_id: job.seen()})
-
-    async def _stored(self, path: PromptPath) -> _Branch:
-        """A branch that nobody writes to. Where its beginning was left out, only the prompt builder knows its ids."""
-        messages = _sent(path, None)
-        if len(messages) < len(prompt_messages(path)[0]):
-            tokens, messages = await self._built(messages, path.session.prompt_date)
-        else:
-            tokens = [one for message in _known(messages) for one in message["token_ids"]]
-        return _Branch(path.session.id, tokens, parts_of(tokens, messages), {one.id: one for one in path.messages})
-
-    async def _built(self, messages: list[_Sent], begun_at: str) -> tuple[list[int], list[_Sent]]:
-        """The ids of a prompt, and its messages with those that each has of them."""
-        turns = [message for _, message in messages]
-        built = await self._core.engine.build_prompt(turns, turns[-1]["role"] != "assistant", begun_at)
-        tokens = built.prompt_token_ids[: len(built.prompt_token_ids) - len(built.generation_ids)]
-        if len(built.segments) != len(turns):
-            return tokens, messages
-        pairs = zip(messages, built.segments, strict=True)
-        return tokens, [(one, {**turn, "token_ids": list(segment)}) for (one, turn), segment in pairs]
-
-    @staticmethod
-    def _check(path: PromptPath, session_id: str) -> None:
-        if path.session.id != session_id:
-            raise SessionError("This message is not in this chat.")
-
-
-def _sent(path: PromptPath, kept_from: str | None) -> list[_Sent]:
-    """The messages that the last prompt of a branch had, with their ids.
-
-    Args:
-        kept_from: the first one of them; None looks at what the branch's last reply was given.
-    """
-    messages, ids = prompt_messages(path)
-    for message_id, message in zip(ids, messages, strict=True):
-        if path.token_ids.get(message_id) == []:
-            message["token_ids"] = []  # the template does not show it apart
-    start = int(path.session.system_prompt is not None)
-    cuts = [one["kept_from"] for one in messages if "kept_from" in one]
-    cut = ids.index(kept_from) if kept_from in ids else cuts[-1] if cuts and kept_from is None else start
-    if cut <= start:
-        return list(zip(ids, messages, strict=True))
-    return list(zip([*ids[:start], *ids[cut:]], sent_from(messages, start, cut), strict=True))
-
-
-def _known(messages: Sequence[_Sent]) -> Iterator[dict[str, Any]]:
-    """The messages up to the first whose ids nobody knows."""
-    return takewhile(lambda message: message["token_ids"] is not None, (message for _, message in messages))
 
 
 def _units(text: str) -> int:

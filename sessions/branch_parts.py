@@ -68,9 +68,9 @@ def parts_of(token_ids: Sequence[int], messages: Sequence[tuple[str, dict[str, A
         place = _find(token_ids, ids, at) if unknown else at if list(token_ids[at : at + len(ids)]) == ids else None
         if place is None:
             return found
-        if unknown:
+        if unknown and place > at:
             found.append(BranchPart(*unknown, at, list(token_ids[at:place])))
-            unknown = None
+        unknown = None
         found.append(BranchPart(message_id, message["role"], place, ids))
         at = place + len(ids)
     if unknown and at < len(token_ids):

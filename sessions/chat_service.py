@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from .block_words import BlockWords
+from .branch_reader import BranchReader
 from .branch_service import BranchService
 from .checks import UNSET, clean_params, clean_text, clean_title
 from .compaction_service import CompactionService
@@ -68,10 +69,11 @@ class ChatService:
         self.documents = DocumentService(self.core)
         self.outline = OutlineService(self.core)
         self.comparison = ComparisonService(self.core)
-        self.blocks = BlockWords(self.core)
+        self._reader = BranchReader(self.core)
+        self.blocks = BlockWords(self.core, self._reader)
         self._branches = BranchService(self.core)
         self._prompts = PromptService(self.core)
-        self.prefixes = PrefixService(self.core, self._prompts, self.presets)
+        self.prefixes = PrefixService(self.core, self._reader, self.presets)
         self._again = Reproduction(self.core)
         self._titles = TitleJobs(self.core, titles == "model")
         self.replies = ReplyService(self.core, self._prompts, self._titles, self.documents, self.create_session)
@@ -264,8 +266,8 @@ class ChatService:
         return await self._branches.leaf(message_id)
 
     async def branch_tokens(self, session_id: str, message_id: str | None = None) -> list[int]:
-        """See ``PromptService.branch_tokens``."""
-        return await self._prompts.branch_tokens(session_id, message_id)
+        """See ``BranchReader.tokens``."""
+        return await self._reader.tokens(session_id, message_id)
 
     async def question(
         self, session_id: str | None, parent_id: str | None, text: str, sent: Sent | None = None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from typing import Any
 
+from .branch_reader import BranchReader
 from .branch_tree import BranchTree, Node
 from .prefix_tree import Branch, Run, listed_twice, merge, messages_of
 from .preset_service import PresetService
-from .prompt_service import PromptService
 from .service_core import ServiceCore
 from .summaries import SUMMARY
 from .views import View
@@ -17,17 +15,15 @@ from .why_not_cached import differs, newest_not_fed, sentence
 
 MOST_BRANCHES = 60
 """Branches that a tree has at most."""
-_KEPT_CUTS = 2 * MOST_BRANCHES
 
 
 class PrefixService:
     """Looks at what is cached of a chat; changes nothing, recency included."""
 
-    def __init__(self, core: ServiceCore, prompts: PromptService, presets: PresetService) -> None:
+    def __init__(self, core: ServiceCore, reader: BranchReader, presets: PresetService) -> None:
         self._core = core
-        self._prompts = prompts
+        self._reader = reader
         self._presets = presets
-        self._cut_ids: OrderedDict[tuple[Any, ...], list[int]] = OrderedDict()
 
     async def tree(self, session_id: str) -> View:
         """The block tables of a chat's branches merged into one tree of runs (see ``prefix_tree``).
@@ -49,7 +45,7 @@ class PrefixService:
         places = {one: place for place, one in enumerate(found.nodes)}
         paths = {end: found.path(end) for end in found.ends}
         ends = sorted(found.ends, key=lambda end: [places[node.id] for node in paths[end]])
-        branches = list(await asyncio.gather(*(self._branch(found, paths[end]) for end in ends)))
+        branches = list(await asyncio.gather(*(self._branch(found, end) for end in ends)))
         tables = await core.engine.branches([one.token_ids for one in branches], core.salt(session_id))
         for branch, rows in zip(branches, tables, strict=True):
             branch.rows = rows
@@ -73,7 +69,7 @@ class PrefixService:
         end = message_id or (await core.session(session_id)).head_id
         found = await core.read(core.store.branch_trees.tree, session_id, core.fingerprint(), 0, end)
         path = found.path(end) if end else []
-        branch = await self._branch(found, path) if path else Branch("", [], [])
+        branch = await self._branch(found, end) if end and path else Branch("", [], [])
         probe = await core.engine.probe(branch.token_ids, salt=core.salt(session_id))
         told = {"tokens": probe["prompt_tokens"], "cached": probe["cached_tokens"]}
         return {**told, **await self._reason(found, branch, path, probe), **await self._differs(session_id, branch)}
@@ -84,14 +80,18 @@ class PrefixService:
         if first is not None and first == total - 1 and path[-1].role == "assistant":
             words = newest_not_fed(total, growing=path[-1].status == "streaming")
             return {**told, "reason": "new", "message": path[-1].id, "sentence": words, "plain": words}
-        place = branch.part_at(first) if first is not None else None
+        part = branch.part_at(first) if first is not None else None
         where = None
-        if first is not None and place is not None:
-            told["message"] = branch.parts[place][0]
-            where = name_of(tree.nodes.get(told["message"]))
+        if first is not None and part is not None:
+            told["message"] = part.message_id
+            where = name_of(tree.nodes.get(part.message_id))
             told["token"] = await self.spelled(branch.token_ids[first])
         more = {"where": where, "begins": "This branch", "temporary": self._core.is_temporary(tree.session.id)}
         return {**told, "sentence": sentence(probe, **more, token=told["token"]), "plain": sentence(probe, **more)}
+
+    async def _branch(self, tree: BranchTree, end: str) -> Branch:
+        read = await self._reader.of_tree(tree, end)
+        return Branch(end, read.token_ids, read.parts)
 
     async def _differs(self, session_id: str, branch: Branch) -> View:
         found = await self._presets.differs(session_id, branch.token_ids)
@@ -104,30 +104,6 @@ class PrefixService:
         ((text, _),) = await self._core.engine.spell([token_id]) or [("", False)]
         return text.replace("\n", "↵").replace(" ", "␣") if not text.strip() else text.strip()
 
-    async def _branch(self, tree: BranchTree, path: list[Node]) -> Branch:
-        """The ids of a branch as the engine's cache may hold them, message by message."""
-        end, sent = path[-1].id, _sent(path)
-        job = self._core.jobs.get(end)
-        lengths = _lengths(tree, sent)
-        if job is not None and job.prompt_tokens:
-            reply = job.reply_tokens
-            ids = job.prompt_tokens + reply
-            return Branch(end, ids, _aligned({**lengths, end: len(reply)}, len(ids)))
-        if any(node.id in tree.cut for node in sent):
-            ids = await self._cut(tree, end)
-            return Branch(end, ids, _aligned(lengths, len(ids)))
-        parts = _known(tree, sent)
-        return Branch(end, [one for _, ids in parts for one in ids], [(name, len(ids)) for name, ids in parts if ids])
-
-    async def _cut(self, tree: BranchTree, end: str) -> list[int]:
-        """Of a branch whose beginning was left out; only the prompt builder can tell what was sent."""
-        key = (end, self._core.fingerprint(), tree.session.system_prompt, len(tree.token_ids.get(end, ())))
-        if key not in self._cut_ids:
-            self._cut_ids[key] = await self._prompts.branch_tokens(tree.session.id, end)
-            if len(self._cut_ids) > _KEPT_CUTS:
-                self._cut_ids.popitem(last=False)
-        return self._cut_ids[key]
-
 
 def name_of(node: Node | None) -> str:
     """A message in words: "reply 2 (1 of 3)"; None is the system turn."""
@@ -138,60 +114,6 @@ def name_of(node: Node | None) -> str:
     name = {"user": "your message", "assistant": "reply"}.get(node.role, node.role)
     versions = f" ({node.version} of {node.versions})" if node.versions > 1 else ""
     return f"{name} {node.number}{versions}"
-
-
-def _sent(path: list[Node]) -> list[Node]:
-    """What prompts have of a path: all behind its last summary."""
-    begin = 0
-    for place, node in enumerate(path):
-        if node.kind == SUMMARY and node.status != "streaming":
-            begin = place + 1
-    return path[begin:]
-
-
-def _known(tree: BranchTree, sent: list[Node]) -> list[tuple[str, list[int]]]:
-    """The stored ids of a branch, up to the first message without any."""
-    parts: list[tuple[str, list[int]]] = []
-    if tree.session.system_prompt is not None:
-        if tree.system_ids is None:
-            return []
-        parts.append(("", tree.system_ids))
-    for node in sent:
-        if not node.empty and node.id not in tree.token_ids:
-            break
-        parts.append((node.id, tree.token_ids.get(node.id, [])))
-    return parts
-
-
-def _lengths(tree: BranchTree, sent: list[Node]) -> dict[str, int | None]:
-    """Tokens of each message of a branch; None where they are not stored yet."""
-    lengths: dict[str, int | None] = {}
-    if tree.session.system_prompt is not None:
-        lengths[""] = None if tree.system_ids is None else len(tree.system_ids)
-    for node in sent:
-        ids = tree.token_ids.get(node.id)
-        lengths[node.id] = len(ids) if ids is not None else 0 if node.empty else None
-    return lengths
-
-
-def _aligned(lengths: dict[str, int | None], total: int) -> list[tuple[str, int]]:
-    """Parts of ``total`` tokens from the end up; a message whose length is not known, and then the first one, has what
-    the others leave."""
-    system = lengths.get("") or 0
-    left = total - system
-    known = sum(length or 0 for name, length in lengths.items() if name)
-    parts: list[tuple[str, int]] = []
-    for name, length in reversed([one for one in lengths.items() if one[0]]):
-        count = min(left, max(0, total - system - known) if length is None else length)
-        if count:
-            parts.append((name, count))
-        left -= count
-    parts.reverse()
-    if left and parts and "" not in lengths:
-        parts[0] = (parts[0][0], parts[0][1] + left)
-    elif system + left:
-        parts.insert(0, ("", system + left))
-    return parts
 
 
 def _view(tree: BranchTree, branches: list[Branch], runs: list[Run], size: int) -> View:

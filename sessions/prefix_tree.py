@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import takewhile
 from typing import Any
+
+from .branch_parts import BranchPart
 
 Row = dict[str, Any]
 """A row of ``Engine.branch``."""
@@ -29,24 +32,23 @@ class Branch:
     Attributes:
         end: id of its last message.
         token_ids: all it has in a prompt.
-        parts: (id of a message, its tokens) in order; "" is the system turn.
+        parts: which message its tokens are of, in order, as far as it is known.
         rows: its block table.
-        starts: the first token of each part, and behind them how many there are.
     """
 
     end: str
     token_ids: list[int]
-    parts: list[tuple[str, int]]
+    parts: list[BranchPart]
     rows: list[Row] = field(default_factory=list)
-    starts: list[int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.starts = [0, *accumulate(count for _, count in self.parts)]
+    def part_at(self, token: int) -> BranchPart | None:
+        """The part that a token is in; None where that is not known."""
+        return next(self.parts_in(token, token + 1), None)
 
-    def part_at(self, token: int) -> int | None:
-        """Place of the part that a token is in; None behind the end."""
-        at = bisect_right(self.starts, token) - 1
-        return at if at < len(self.parts) else None
+    def parts_in(self, first: int, end: int) -> Iterator[BranchPart]:
+        """The parts that have tokens from ``first`` to ``end``."""
+        at = bisect_right(self.parts, first, key=lambda part: part.end)
+        return takewhile(lambda part: part.first < end, self.parts[at:])
 
 
 @dataclass(slots=True)
@@ -96,8 +98,8 @@ def messages_of(runs: list[Run], branches: list[Branch], block_size: int) -> lis
     inside = [_inside(run, branches, block_size) for run in runs]
     holders: dict[str, set[int]] = defaultdict(set)
     for place, branch in enumerate(branches):
-        for name, _ in branch.parts:
-            holders[name].add(place)
+        for part in branch.parts:
+            holders[part.message_id].add(place)
     below: list[set[str]] = [set() for _ in runs]
     for place, run in enumerate(runs):
         if run.parent is not None:
@@ -121,14 +123,7 @@ def _inside(run: Run, branches: list[Branch], size: int) -> dict[str, None]:
     """The messages of all branches of a run that have tokens in it."""
     begin = run.first * size
     end = begin + run.num_tokens
-    found: dict[str, None] = {}
-    for place in run.branches:
-        parts, starts = branches[place].parts, branches[place].starts
-        for at in range(branches[place].part_at(begin) or 0, len(parts)):
-            if starts[at] >= end:
-                break
-            found[parts[at][0]] = None
-    return found
+    return {part.message_id: None for place in run.branches for part in branches[place].parts_in(begin, end)}
 
 
 def listed_twice(runs: list[Run]) -> set[int]:

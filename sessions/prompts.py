@@ -216,16 +216,6 @@ def question_after(path: PromptPath, text: str) -> dict[str, Any]:
     return question
 
 
-def sent_messages(path: PromptPath) -> list[dict[str, Any]] | None:
-    """The part of a branch that its last reply was given; None if that was all of it."""
-    messages, _ = prompt_messages(path)
-    cuts = [one["kept_from"] for one in messages if "kept_from" in one]
-    start = int(path.session.system_prompt is not None)
-    if not cuts or cuts[-1] <= start:
-        return None
-    return sent_from(messages, start, cuts[-1])
-
-
 def sent_from(messages: list[dict[str, Any]], start: int, cut: int) -> list[dict[str, Any]]:
     """The messages of a prompt that leaves out those from ``start``, behind the system turn, to ``cut``."""
     sent = messages[cut:]

@@ -135,28 +135,6 @@ class TreeStore:
         with self._reader.reading() as connection:
             return quoted_before.sources_above(connection, session_id, parent_id)
 
-    def branch_tokens(self, session_id: str, message_id: str | None, fingerprint: str) -> list[int]:
-        """Stored ids of a branch (the shown one when ``message_id`` is None), up to the first message without ids.
-
-        Raises:
-            SessionError: there is no such session, or the message is not in it.
-        """
-        with self._reader.reading() as connection:
-            last_id = message_id or turns.session(connection, session_id).head_id
-        if last_id is None:
-            return []
-        path = self.prompt_path(last_id, fingerprint)
-        if path.session.id != session_id:
-            raise SessionError("This message is not in this chat.")
-        if path.session.system_prompt is not None and path.system_ids is None:
-            return []
-        tokens = list(path.system_ids or []) if path.session.system_prompt is not None else []
-        for one in path.messages:
-            if not one.empty and one.id not in path.token_ids:
-                break
-            tokens += path.token_ids.get(one.id, [])
-        return tokens
-
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def add_question(self, session_id: str, parent_id: str | None, text: str) -> tuple[Session, Message, Message]:

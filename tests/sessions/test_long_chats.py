@@ -98,6 +98,12 @@ def test_the_panel_sees_the_ids_that_were_sent(tmp_path: Path, system: str | Non
             assert len(ids) == told["prompt_tokens"] + told["completion_tokens"]
             assert ids[0] == HEADERS["system" if system else "user"]
             assert all(row["block"] is not None for row in await engine.branch(ids))
+            parts = await room.service.blocks.parts(session_id)
+            assert parts[0]["first"] == 0 and parts[-1] == {**parts[-1], "message": replies[-1]["id"], "end": len(ids)}
+            assert all(one["end"] == other["first"] for one, other in pairwise(parts))
+            tree = await room.service.prefixes.tree(session_id)
+            named = [tree["messages"][place]["id"] for run in tree["runs"] for place, named in run["messages"] if named]
+            assert named == [one["message"] for one in parts] and tree["branches"][0]["tokens"] == len(ids)
 
     play(story())
 

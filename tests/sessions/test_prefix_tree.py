@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pagedchat.sessions.branch_parts import BranchPart
 from pagedchat.sessions.prefix_tree import Branch, Run, listed_twice, merge, messages_of
 
 SIZE = 3
@@ -34,8 +35,15 @@ def trees(draw: st.DrawFn) -> list[Branch]:
             rows.append(row(at // SIZE, pool[key], len(ids[at : at + SIZE])))
         cuts = sorted(draw(st.sets(st.integers(1, max(1, len(ids))), max_size=4)) | {0, len(ids)})
         parts = [(f"{number}-{end}", end - start) for start, end in pairwise(cuts) if end <= len(ids)]
-        branches.append(Branch(str(number), ids, parts, rows))
+        branches.append(branch(str(number), ids, parts, rows))
     return branches
+
+
+def branch(end: str, ids: list[int], sizes: list[tuple[str, int]], rows: list[dict[str, Any]]) -> Branch:
+    """A branch of messages of so many tokens each."""
+    starts = accumulate((size for _, size in sizes), initial=0)
+    parts = [BranchPart(name, "user", at, ids[at : at + size]) for (name, size), at in zip(sizes, starts, strict=False)]
+    return Branch(end, ids, parts, rows)
 
 
 def row(logical: int, block: int | None, tokens: int) -> dict[str, Any]:
@@ -83,14 +91,15 @@ def test_one_run_of_a_branch_is_named_for_each_of_its_messages(branches: list[Br
     inside = messages_of(runs, branches, SIZE)
     for place, branch in enumerate(branches):
         told = [one for at, run in enumerate(runs) if place in run.branches for one in inside[at]]
+        names = [part.message_id for part in branch.parts]
         own = [one for one in told if one[0].startswith(f"{place}-")]
-        assert sorted(name for name, named in own if named) == sorted(name for name, _ in branch.parts)
-        assert {name for name, _ in own} == {name for name, _ in branch.parts}
+        assert sorted(name for name, named in own if named) == sorted(name for name in names)
+        assert {name for name, _ in own} == set(names)
 
 
 def test_a_fork_within_a_block_parts_at_that_block() -> None:
-    first = Branch("a", [1, 2, 3, 4, 5, 6, 7], [("", 4), ("reply a", 3)], [row(0, 5, 3), row(1, 8, 3), row(2, 2, 1)])
-    second = Branch("b", [1, 2, 3, 4, 9], [("", 4), ("reply b", 1)], [row(0, 5, 3), row(1, 8, 2)])
+    first = branch("a", [1, 2, 3, 4, 5, 6, 7], [("", 4), ("reply a", 3)], [row(0, 5, 3), row(1, 8, 3), row(2, 2, 1)])
+    second = branch("b", [1, 2, 3, 4, 9], [("", 4), ("reply b", 1)], [row(0, 5, 3), row(1, 8, 2)])
     runs = merge([first, second], SIZE)
     assert [(run.first, run.blocks, run.branches, run.parent) for run in runs] == [
         (0, [5], [0, 1], None),
@@ -103,8 +112,8 @@ def test_a_fork_within_a_block_parts_at_that_block() -> None:
 
 
 def test_replies_that_begin_alike_name_the_blocks_of_their_own() -> None:
-    first = Branch("a", [1, 2, 3, 4, 5, 6, 7], [("you", 2), ("reply a", 5)], [row(0, 5, 3), row(1, 8, 3), row(2, 2, 1)])
-    second = Branch("b", [1, 2, 3, 4, 5, 9], [("you", 2), ("reply b", 4)], [row(0, 5, 3), row(1, 7, 3)])
+    first = branch("a", [1, 2, 3, 4, 5, 6, 7], [("you", 2), ("reply a", 5)], [row(0, 5, 3), row(1, 8, 3), row(2, 2, 1)])
+    second = branch("b", [1, 2, 3, 4, 5, 9], [("you", 2), ("reply b", 4)], [row(0, 5, 3), row(1, 7, 3)])
     runs = merge([first, second], SIZE)
     assert messages_of(runs, [first, second], SIZE) == [
         [("you", True), ("reply a", False), ("reply b", False)],
