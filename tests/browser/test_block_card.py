@@ -35,7 +35,7 @@ def settle(chat: PageDriver, server: PageServer) -> list[int]:
     tokens = server.do(server.service.branch_tokens(chat.session_id))
     blocks = [row["block"] for row in server.do(server.client.branch(tokens))]
     chat.page.wait_for_function(
-        f"(blocks) => {PANEL}.table.physical.join() === blocks && {PANEL}.table.parts.at(-1)?.message"
+        f"(blocks) => {PANEL}.branch.table.physical.join() === blocks && {PANEL}.branch.table.parts.at(-1)?.message"
         " === window.pagedchat.page.chat.ids.at(-1)",
         arg=",".join(map(str, blocks)),
     )

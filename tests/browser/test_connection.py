@@ -285,8 +285,8 @@ def test_an_engine_that_begins_anew_clears_the_events_of_the_last_one(
     expect(rows.first).to_be_visible()
     chat.page.evaluate(
         """() => { const { panel } = window.pagedchat.page;
-            panel.takeEvents({ events: [{ seq: panel.model.seq, type: "reset", blocks: [], ref_counts: [],
-                states: "", num_tokens: null, owner: null }] }); }"""
+            panel.feed.takeEvents([{ seq: panel.model.seq, type: "reset", blocks: [], ref_counts: [],
+                states: "", num_tokens: null, owner: null }]); }"""
     )
     expect(rows).to_have_count(0)
     ready_again.call(ready_again.client.set_status, "restarting", None, "The engine stopped.")

@@ -40,7 +40,7 @@ DRAWN = """() => {
 }"""
 SCROLL = """(block) => { const { box, columns, size } = window.pagedchat.page.panel.grid;
     box.scrollTop = Math.floor(block / columns) * size; }"""
-AGES = """() => { const { ages } = window.pagedchat.page.panel.ages;
+AGES = """() => { const { ages } = window.pagedchat.page.panel;
     return { seq: ages.seq, born: [...ages.born], reuses: [...ages.reuses] }; }"""
 
 
@@ -151,7 +151,7 @@ def test_scrolled_or_not_the_cells_in_view_are_the_right_ones(chat: PageDriver, 
 def test_ages_and_reuse_are_followed_from_event_to_event(chat: PageDriver, large: PageServer) -> None:
     chat.test_id("kv-mode-age").click()
     expect(chat.test_id("kv-mode-age")).to_have_attribute("aria-checked", "true")
-    chat.page.wait_for_function("() => window.pagedchat.page.panel.ages.ages.loaded")
+    chat.page.wait_for_function("() => window.pagedchat.page.panel.ages.loaded")
     chat.ask("A question whose beginning is asked again, so that its blocks are found and taken again.")
     chat.regenerate(chat.messages("assistant").last, "2/2")
     chat.ask("And one more turn, which begins with all that was said before.")

@@ -5,7 +5,7 @@ import { throttled } from "./dom.js";
 const REST_MS = 700; // between two questions about the same block
 
 export class BlockLook {
-  /** `panel` has: act.call(op, args), table, onPick(listener). */
+  /** `panel` has: act.call(op, args), branch (its table), onPick(listener). */
   constructor(panel) {
     this.panel = panel;
     this.block = null;
@@ -48,7 +48,7 @@ export class BlockLook {
     this.block = block;
     this.detail = null;
     this.problem = "";
-    this.row = this.#rowIn(this.panel.table.rows);
+    this.row = this.#rowIn(this.panel.branch.table.rows);
     this.turn++;
     this.#tell();
     if (block !== null) this.#ask();

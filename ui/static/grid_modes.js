@@ -26,7 +26,7 @@ export function stepOf(mode, value) {
 }
 
 export class GridModes {
-  /** `panel` has: grid, shown, past, following, hueOf(owner), titleOf(owner), redraw(), onDraw(listener); `ages`: BlockAges. */
+  /** `panel` has: grid, shown, past, feed.following, hueOf(owner), titleOf(owner), redraw(), onDraw(listener); `ages`: BlockAges. */
   constructor(panel, ages) {
     Object.assign(this, { panel, ages });
     this.mode = "owner";
@@ -71,7 +71,7 @@ export class GridModes {
   /** After the grid has drawn what it knows: colours of another kind, and the legend. */
   draw() {
     const { panel, mode, ages } = this;
-    if (mode !== "owner" && panel.past === null && panel.following) this.#want();
+    if (mode !== "owner" && panel.past === null && panel.feed.following) this.#want();
     const steps = mode !== "owner" && panel.past === null && ages.loaded;
     const note = mode !== "owner" && panel.past !== null ? NOT_NOW[mode] : "";
     this.note.hidden = !note;
@@ -83,7 +83,7 @@ export class GridModes {
     }
     this.#tell(note ? [] : steps ? this.#steps() : mode === "owner" ? this.#owners() : []);
     clearTimeout(this.timer);
-    if (steps && mode === "age" && panel.following) this.timer = setTimeout(() => panel.redraw(), AGE_MS);
+    if (steps && mode === "age" && panel.feed.following) this.timer = setTimeout(() => panel.redraw(), AGE_MS);
   }
 
   async #want() {

@@ -135,7 +135,7 @@ class Page {
     } else if (hello.missing) toast("That chat does not exist any more.");
     await this.show((await this.turns.begun(hello.sessions)) ?? hello.session, { push: false });
     this.composer.drafts.flush();
-    this.panel.connected();
+    this.panel.feed.connected();
   }
 
   goBack() {
@@ -145,7 +145,7 @@ class Page {
   disconnected() {
     this.banner.setLost(true);
     document.documentElement.dataset.connection = "lost";
-    this.panel.disconnected();
+    this.panel.feed.disconnected();
     this.chat.running?.showRate("");
   }
 
@@ -157,8 +157,8 @@ class Page {
     this.info = { ...status.info, rolled_back: status.configuration?.rolled_back };
     this.sidebar.showModel(this.info, status.state);
     this.showSystem();
-    if (status.state !== "ready") this.panel.stale();
-    else if (!wasReady) { this.panel.restarted(); this.composer.askProbe(); }
+    if (status.state !== "ready") this.panel.feed.stale();
+    else if (!wasReady) { this.panel.feed.restarted(); this.composer.askProbe(); }
   }
 
   // -- chats --------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Page {
       this.session = this.shown = null;
       this.chat.show([], [], { fresh: true });
       this.waiting.take([]);
-      this.panel.clearTable();
+      this.panel.branch.clear();
       this.changed();
     } else {
       this.showPath(frame, this.shown !== id);
@@ -214,7 +214,7 @@ class Page {
   enter(id, push) {
     this.current = id;
     this.blank = id === null;
-    this.panel.end = null;
+    this.panel.branch.end = null;
     this.notice.show(null);
     if (this.ending && this.ending !== id) {
       this.socket.call("end_temporary", { session: this.ending }).catch(complain);
@@ -234,7 +234,7 @@ class Page {
   showPath(frame, fresh = false) {
     if (frame.session.id !== this.current) return;
     this.session = frame.session;
-    if (!fresh && frame.kept < this.chat.ids.length) this.panel.awaitTable();
+    if (!fresh && frame.kept < this.chat.ids.length) this.panel.branch.wait();
     const ids = [...this.chat.ids.slice(0, frame.kept), ...frame.ids];
     this.chat.show(ids, frame.messages, { earlier: frame.earlier, quotedAbove: frame.quoted_above, fresh, asides: frame.asides });
     this.turns.settle();
@@ -372,7 +372,7 @@ class Page {
     this.composer.setRunning(Boolean(this.chat.running));
     this.composer.setOthers(this.chat.others.length);
     this.owners.note(this.session);
-    this.panel.endTable(this.chat.branch.id);
+    this.panel.branch.endAt(this.chat.branch.id);
     this.panel.redraw();
     this.tree.changed();
     if (!this.notice.gone) this.notice.show(this.session?.temporary ? "temporary" : null);

@@ -145,7 +145,7 @@ export class MessageActions {
   async showBlocks(message) {
     const { layout, panel } = this.page;
     const opened = layout.showPanel();
-    if (!(await panel.showMessage(message, opened))) toast("None of its blocks is in the pool now.", { chat: this.page.current });
+    if (!(await panel.branch.showMessage(message, opened))) toast("None of its blocks is in the pool now.", { chat: this.page.current });
   }
 
   /** All that is known of a message; `begin`: also reproduce its last run. */

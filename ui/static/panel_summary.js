@@ -8,7 +8,7 @@ import { toast } from "./toasts.js";
 const NOTABLE = 0.1; // of the pool: a smaller change of what is in use or cached is not worth a word
 
 export class PanelSummary {
-  /** `panel` has: model, stats, live, menu. */
+  /** `panel` has: model, stats, feed.live, menu. */
   constructor(panel) {
     this.panel = panel;
     this.said = null;
@@ -17,7 +17,7 @@ export class PanelSummary {
   }
 
   get words() {
-    const { model, stats, live } = this.panel;
+    const { model, stats, feed: { live } } = this.panel;
     if (!model.loaded) return "Nothing is known of the KV blocks yet.";
     const { free, cached, active, shared } = model.totals;
     const used = active ? `${count(active)} in use${shared ? `, ${count(shared)} of them shared` : ""}` : "none in use";

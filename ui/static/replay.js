@@ -8,7 +8,7 @@ const AGE_MS = 1_000;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Replay {
-  /** `panel` has: model, showModel(model, words), takeCounters(stats), redraw(), act.session(). */
+  /** `panel` has: model, feed.wanted, showModel(model, words), takeCounters(stats), redraw(), act.session(). */
   constructor(panel) {
     this.panel = panel;
     this.recorder = new Recorder(); // of the engine, as long as the page looks on
@@ -151,6 +151,6 @@ export class Replay {
   /** How long ago a moment was is told anew while it is looked at. */
   #age() {
     if (this.aging || this.recording) return;
-    this.aging = setInterval(() => { if (this.panel.wanted && !document.hidden) this.panel.redraw(); }, AGE_MS);
+    this.aging = setInterval(() => { if (this.panel.feed.wanted && !document.hidden) this.panel.redraw(); }, AGE_MS);
   }
 }

@@ -19,7 +19,7 @@ export const STOPS = [
 // -- a block table ----------------------------------------------------------------------------------------------------
 
 function lookAtTable({ panel }) {
-  const rows = panel.table.rows;
+  const rows = panel.branch.table.rows;
   const held = rows.filter(({ physical }) => physical !== null);
   if (!held.length) return { words: NOTHING_YET, facts: { logical: rows.length, physical: 0, steps: 0, jumps: 0 } };
   let [steps, jumps] = [0, 0];
