@@ -186,6 +186,30 @@ def test_the_past_is_left_by_a_click_or_escape_and_events_go_on_meanwhile(
     assert_shown(page, reference_at(page, server, watch, later))
 
 
+def test_how_long_ago_a_moment_was_is_told_anew_and_ages_of_blocks_are_of_now_only(
+    page: PageDriver, server: PageServer
+) -> None:
+    page.ask("Something that soon was a while ago")
+    settled(page, server)
+    page.test_id("kv-live").click()
+    page.test_id("kv-mode-age").click()
+    note, legend = page.test_id("kv-grid").get_by_role("status"), page.test_id("kv-mode-legend")
+    expect(note).to_have_text("Ages are known of now only.")
+    expect(legend).to_be_hidden()
+    page.test_id("kv-mode-reuse").click()
+    expect(note).to_have_text("Reuse is known of now only.")
+    ago = page.page.locator("#pc-kv .time-line .time")
+    expect(ago).to_have_text(re.compile(r", (just now|\d+ s ago)$"))
+    told = ago.inner_text()
+    expect(ago).not_to_have_text(told)  # nothing happens meanwhile
+    expect(ago).to_have_text(re.compile(r", \d+ s ago$"))
+    page.test_id("kv-live").click()
+    expect(note).to_be_hidden()
+    expect(legend).to_contain_text("never")
+    page.test_id("kv-mode-owner").click()
+    expect(legend).not_to_contain_text("never")
+
+
 def test_the_slider_is_a_slider_in_words_and_play_stops_at_now(page: PageDriver, server: PageServer) -> None:
     page.ask("Some events")
     settled(page, server)

@@ -1,9 +1,9 @@
 """What the KV panel costs: the real server, a real pool of 50,000 blocks, eight replies that stream, a real Chromium.
 
-The panel is switched off and on by turns, so that what is told for it is the difference within one run. CPU times are
-of threads and processes, not of the wall, and each turn lasts until so many tokens were given, not so many seconds:
-other work on the machine changes them little. What is told is for `PER_SECOND` tokens: what eight replies give in a
-second when nothing holds them up. One JSON object a line.
+The panel is off, on, and on with colours that tell ages (`LEGS`) by turns, so that what is told for it is the
+difference within one run. CPU times are of threads and processes, not of the wall, and each leg lasts until so many
+tokens were given, not so many seconds: other work on the machine changes them little. What is told is for `PER_SECOND`
+tokens: what eight replies give in a second when nothing holds them up. One JSON object a line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ NUM_BLOCKS = 50_000
 USED_BLOCKS = 44_000
 REPLIES = 8
 TURNS = 4
-TURN_TOKENS = 8_000
+LEGS = ("off", "owner", "age")
+LEG_TOKENS = 8_000
 SETTLE_S = 2.0
 PER_SECOND = REPLIES * TOKENS_PER_S
 WATCH = """() => {
@@ -44,15 +45,21 @@ WATCH = """() => {
         if (kind === "kv-snapshot") kv.first = { bytes: data.length, at: performance.now() };
     });
 }"""
-SWITCH = """(on) => {
+SWITCH = """(leg) => {
+    const { panel } = window.pagedchat.page;
     Object.assign(window.kv, { asked: performance.now(), first: null });
-    window.pagedchat.page.panel.setOpen(on);
+    if (leg !== "off") panel.modes.choose(leg);
+    panel.setOpen(leg !== "off");
 }"""
 FIRST = """async () => {
     while (!window.kv.first) await new Promise((done) => setTimeout(done, 5));
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
     const { asked, first: { bytes, at } } = window.kv;
     return { bytes, ms: at - asked, drawn_ms: performance.now() - asked };
+}"""
+AGES = """async () => {
+    while (!window.pagedchat.page.panel.ages.loaded) await new Promise((done) => setTimeout(done, 5));
+    return { ms: performance.now() - window.kv.asked };
 }"""
 
 
@@ -96,11 +103,10 @@ def measure(say: Callable[[str], None] = print) -> None:
             page = browser.new_page(viewport={"width": 1480, "height": 920})
             driver = PageDriver(page, server.url).goto("?session=" + chats[0])
             page.evaluate(WATCH)
-            page.evaluate(SWITCH, False)
+            page.evaluate(SWITCH, "off")
             stream(server, engine, chats)
             probe = Probe(driver, browser, engine)
-            used = turns(driver, probe, tell)
-            compare(used[False], used[True], tell)
+            compare(turns(driver, probe, tell), tell)
             tell("errors of the page", count=len(driver.errors))
             for one in engine.requests:
                 server.do(engine.cancel(one.request_id))
@@ -147,30 +153,35 @@ class Probe:
         )
 
 
-def turns(driver: PageDriver, probe: Probe, tell: Callable[..., None]) -> dict[bool, Meter]:
-    """Use the panel by turns; what was used without it and with it."""
-    used: dict[bool, Meter] = {}
+def turns(driver: PageDriver, probe: Probe, tell: Callable[..., None]) -> dict[str, Meter]:
+    """Use the panel by turns; what was used in each of the `LEGS`."""
+    used: dict[str, Meter] = {}
     for turn in range(TURNS):
-        for on in (False, True) if turn % 2 == 0 else (True, False):  # what grows with time falls on both alike
-            driver.page.evaluate(SWITCH, on)
-            if on and turn % 2 == 0:  # else it is on already
+        there = turn % 2 == 0
+        for leg in LEGS if there else reversed(LEGS):  # what grows with time falls on all alike
+            driver.page.evaluate(SWITCH, leg)
+            if leg == "owner" and there:  # else it is on already
                 tell(f"first snapshot, turn {turn + 1}", **driver.page.evaluate(FIRST))
+            if leg == "age" and there:
+                tell(f"first ages, turn {turn + 1}", **driver.page.evaluate(AGES))
             driver.page.wait_for_timeout(SETTLE_S * 1e3)
             before = spent = probe.read()
-            while spent is before or spent.tokens < TURN_TOKENS:
+            while spent is before or spent.tokens < LEG_TOKENS:
                 driver.page.wait_for_timeout(200)
                 spent = probe.read() - before
-            used[on] = used[on] + spent if on in used else spent
+            used[leg] = used[leg] + spent if leg in used else spent
     return used
 
 
-def compare(off: Meter, on: Meter, tell: Callable[..., None]) -> None:
-    """What the panel adds: CPU as shares of a core, and bytes a minute."""
+def compare(used: dict[str, Meter], tell: Callable[..., None]) -> None:
+    """What the panel adds, and what with ages: CPU as shares of a core, and bytes a minute."""
     for name in ("main_thread", "script", "browser", "server"):
-        shares = [100 * getattr(one, name) * PER_SECOND / one.tokens for one in (off, on)]
-        tell(f"percent of a core, {name}", off=shares[0], on=shares[1], panel=shares[1] - shares[0])
-    kinds = dict(on.kinds)
-    frames = kinds.pop("frames", 0) / on.wall
-    rates = {name: size * PER_SECOND / on.tokens * 60 / 1e6 for name, size in sorted(kinds.items())}
-    tell("MB a minute of kv frames", all=sum(rates.values()), frames_per_s=frames, **rates)
-    tell("tokens a second", off=off.tokens / off.wall, on=on.tokens / on.wall, tokens=on.tokens, seconds=on.wall)
+        off, owner, age = (100 * getattr(used[leg], name) * PER_SECOND / used[leg].tokens for leg in LEGS)
+        tell(f"percent of a core, {name}", off=off, on=owner, panel=owner - off, with_ages=age - off)
+    for leg, meter in used.items():
+        kinds = dict(meter.kinds)
+        frames = kinds.pop("frames", 0) / meter.wall
+        rates = {name: size * PER_SECOND / meter.tokens * 60 / 1e6 for name, size in sorted(kinds.items())}
+        tell(f"MB a minute of kv frames, {leg}", all=sum(rates.values()), frames_per_s=frames, **rates)
+        speed = meter.tokens / meter.wall
+        tell(f"tokens a second, {leg}", rate=speed, tokens=meter.tokens, seconds=meter.wall)
