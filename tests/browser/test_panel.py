@@ -210,6 +210,17 @@ def test_what_a_block_is_and_whose_it_was_is_told(chat: PageDriver, server: Page
     expect(chat.page.locator(".lamp")).to_have_attribute("title", re.compile("free, cached and active"))
 
 
+def test_on_a_phone_a_row_has_room_for_the_names_of_two_messages(chat: PageDriver) -> None:
+    chat.ask("Is it short?")
+    chat.page.set_viewport_size({"width": 390, "height": 844})
+    chat.page.locator("#pc-blocks").click()
+    holds = chat.page.locator("#pc-kv tbody .holds").first
+    expect(holds).to_have_text("you 1, reply 1")
+    assert holds.evaluate("(cell) => cell.clientWidth && cell.scrollWidth <= cell.clientWidth"), "it is cut"
+    ends = chat.page.locator("#pc-kv thead tr").evaluate("(row) => [row.scrollWidth, row.clientWidth]")
+    assert ends[0] <= ends[1], "the heads of the columns stick out"
+
+
 def point_at(chat: PageDriver, block: int) -> None:
     """Move the pointer to a block of the grid."""
     left, top = chat.page.evaluate(
