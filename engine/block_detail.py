@@ -16,7 +16,7 @@ from typing import Any
 from .block_table import NO_BLOCK
 from .cache_users import ANYBODY, is_pin
 from .errors import RequestError
-from .inspect import block_row
+from .inspect import block_row, owner_of
 from .kv_cache_manager import KVCacheManager
 from .prefix_index import Node
 from .request import Request
@@ -63,12 +63,12 @@ def block_detail(kv: KVCacheManager, block: int, requests: Sequence[Request]) ->
         raise RequestError(f"Block {block} does not exist: blocks go from 0 to {kv.pool.num_blocks - 1}.")
     holders = _holders(block, requests)
     place = _place(kv, block, holders)
-    owners = list(dict.fromkeys(_name(request) for request, _, _ in holders))
-    last = len(place.tokens)
-    whole = [one for one, _, logical in holders if one.num_computed - logical * kv.block_size >= last]
+    num_tokens = len(place.tokens)
+    owners = list(dict.fromkeys(owner_of(request) for request, _, _ in holders))
+    whole = [one for one, _, logical in holders if one.num_computed - logical * kv.block_size >= num_tokens]
     sessions = [session for one in whole if (session := one.labels.get("session"))]
     return {
-        **block_row(kv.pool, block, len(place.tokens), owners, kv.pool.history.clock()),
+        **block_row(kv.pool, block, num_tokens, owners, kv.pool.history.clock()),
         "seq": kv.events.seq,
         "block_size": kv.block_size,
         "kv_group": place.group,
@@ -93,10 +93,6 @@ def block_detail(kv: KVCacheManager, block: int, requests: Sequence[Request]) ->
 def sessions_of(kv: KVCacheManager, block: int) -> list[str]:
     """The sessions that have computed or used the content of a block, as far as the index knows."""
     return _sessions(kv, kv.index.place_of(block)[0])[:MOST_SESSIONS] if block in kv.index else []
-
-
-def _name(request: Request) -> str:
-    return request.labels.get("session") or request.request_id
 
 
 def _holders(block: int, requests: Sequence[Request]) -> list[tuple[Request, int, int]]:

@@ -119,11 +119,16 @@ def block_row(pool: BlockPool, block: int, num_tokens: int, owners: list[str], n
     return row
 
 
+def owner_of(request: Request) -> str:
+    """Whose a request is: its session's, or its own."""
+    return request.labels.get("session") or request.request_id
+
+
 def owners_of_blocks(requests: Sequence[Request]) -> dict[int, list[str]]:
     """Sessions (or, without one, requests) whose tables hold each block."""
     owners: dict[int, list[str]] = defaultdict(list)
     for request in requests:
-        name = request.labels.get("session") or request.request_id
+        name = owner_of(request)
         for block in (block for table in request.tables for block in table if block != NO_BLOCK):
             if name not in owners[block]:
                 owners[block].append(name)

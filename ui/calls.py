@@ -8,9 +8,7 @@ from .. import __version__
 from ..engine.errors import PagedChatError, RequestError
 from ..sessions.sampling import PARAM_NAMES
 from . import (
-    age_calls,
     block_calls,
-    engine_calls,
     file_calls,
     library_calls,
     message_calls,
@@ -29,10 +27,8 @@ from .views import View
 
 __all__ = [
     "CALLS",
-    "age_calls",
     "answer",
     "block_calls",
-    "engine_calls",
     "file_calls",
     "library_calls",
     "message_calls",
@@ -185,17 +181,6 @@ async def rollback(connection: Connection, frame: View) -> str:
 async def alerts(connection: Connection, frame: View) -> View | None:
     """All rules as of now: what is quiet changes without a word."""
     return alerts_view(connection.hub)
-
-
-@call
-async def kv(connection: Connection, frame: View) -> None:
-    connection.panel.follow(bool(frame["on"]))
-
-
-@call
-async def kv_end(connection: Connection, frame: View) -> None:
-    """The panel's block table ends with a message further up: the next one goes there."""
-    connection.panel.end_at(frame.get("message"))
 
 
 @call

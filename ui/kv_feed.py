@@ -15,10 +15,12 @@ from .kv_packing import pack_event
 from .step_packing import MOST_STEPS, pack_steps
 
 GATHER_S = 0.1
-_EVENT_FIELDS = ("seq", "type", "blocks", "ref_counts", "states", "num_tokens")
+"""Events that come within this are sent together."""
 CALM_S = 0.6
+"""From one look at the counters to the next while there is news."""
 LONGEST_BACKLOG = 4_000
 """Events a slow page may be behind; beyond that it gets a new snapshot instead."""
+_EVENT_FIELDS = ("seq", "type", "blocks", "ref_counts", "states", "num_tokens")
 
 
 class Panel(Protocol):
@@ -37,6 +39,11 @@ class KvFeed:
     """One subscription to the engine's events for all panels."""
 
     def __init__(self, client: Any, service: Any) -> None:
+        """
+        Args:
+            client: an ``EngineClient`` or what behaves like one.
+            service: the chat service.
+        """
         self._client = client
         self._service = service
         self._followers: set[Panel] = set()
@@ -98,13 +105,13 @@ class KvFeed:
             "session": session_id,
             "end": message_id,
             "block_size": info.get("block_size", 16),
-            "rows": [table_row(row) for row in rows],
+            "rows": [_table_row(row) for row in rows],
         }
 
     def _on_events(self, events: list[dict[str, Any]]) -> None:
         told = [page_event(event) for event in events]
-        for connection in self._followers:
-            connection.note_kv(told)
+        for panel in self._followers:
+            panel.note_kv(told)
         self._touched.update(event["labels"].get("session", "") for event in events if event.get("labels"))
         self._news.set()
 
@@ -124,10 +131,13 @@ class KvFeed:
 
     def _steps_go_on(self) -> bool:
         """Whether somebody looks at steps, and there are some: most of them move no block."""
-        return self._running > 0 and any(one.shows_steps for one in self._followers)
+        return self._running > 0 and self._steps_are_seen()
+
+    def _steps_are_seen(self) -> bool:
+        return any(panel.shows_steps for panel in self._followers)
 
     async def _new_steps(self) -> dict[str, Any] | None:
-        if not any(one.shows_steps for one in self._followers):
+        if not self._steps_are_seen():
             return None
         rows = await self._client.steps_since(self._last_step, MOST_STEPS)
         self._last_step = rows[-1]["step"] if rows else self._last_step
@@ -144,10 +154,10 @@ class KvFeed:
             self._running = 0
             return
         self._running = stats.get("running", 0)
-        for connection in self._followers:
-            connection.note_stats({**stats, "new_steps": steps} if steps and connection.shows_steps else stats)
-            if books or connection.session_id in touched:
-                connection.note_table()
+        for panel in self._followers:
+            panel.note_stats({**stats, "new_steps": steps} if steps and panel.shows_steps else stats)
+            if books or panel.session_id in touched:
+                panel.note_table()
 
 
 def page_event(event: dict[str, Any]) -> dict[str, Any]:
@@ -158,13 +168,13 @@ def page_event(event: dict[str, Any]) -> dict[str, Any]:
     return pack_event({**kept, "owner": labels.get("session") or event.get("request_id")})
 
 
-def table_row(row: dict[str, Any]) -> dict[str, Any]:
+def _table_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row of ``Engine.branch`` under the page's names."""
     return {
         "logical": row["logical"],
-        "physical": row.get("block", row.get("physical")),
+        "physical": row["block"],
         "count": row["ref_count"],
         "tokens": row["num_tokens"],
-        "cached": row.get("cached_tokens", 0),
+        "cached": row["cached_tokens"],
         "sharers": row["sharers"],
     }

@@ -25,9 +25,8 @@ async def kv_tree(connection: Connection, frame: View) -> View | None:
 
 @call
 async def kv_why(connection: Connection, frame: View) -> View | None:
-    """Why the branch of the block table is not found in the cache to its end: {"session", "end", "sentence",
-    "differs", "message", "reason"};
-    see ``PrefixService.why``. None while no chat is shown."""
+    """Why the branch of the block table is not found in the cache to its end: {"session", "end", "sentence", "differs",
+    "message", "reason"}; see ``PrefixService.why``. None while no chat is shown."""
     session, end = connection.session_id, connection.panel.end
     if session is None:
         return None
