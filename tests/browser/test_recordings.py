@@ -31,7 +31,7 @@ BEGIN = """async ({ total, size, events, most }) => {
   return [recorder.seqOf(recorder.first), recorder.seqOf(recorder.last)];
 }"""
 LOOK = """(seqs) => seqs.map((seq) => {
-  const model = recorder.at(seq);
+  const model = recorder.model(seq);
   const owners = {};
   for (const block of model.owners.keys()) owners[block] = model.ownersOf(block).sort();
   const { seq: number, totals, pins: { size: pins } } = model;
@@ -278,7 +278,7 @@ def test_a_record_stays_small_however_much_happens(same_page: PageDriver) -> Non
             recorder.take({ seq, type, time: seq, owner, blocks, ref_counts: counts, states });
             recorder.takeStats({ prompt_tokens: seq, cached_tokens: 0 });
           }
-          for (let seq = 12000; seq > 0; seq -= 100) recorder.at(seq);
+          for (let seq = 12000; seq > 0; seq -= 100) recorder.model(seq);
           const { events, stats, checkpoints, first, last } = recorder;
           const sizes = { events: events.length, stats: stats.length, checkpoints: checkpoints.size };
           return { ...sizes, first, last, base: recorder.base.seq };

@@ -107,7 +107,7 @@ const SECTIONS = {
 };
 
 /** What a block is, in a few sentences. */
-export function sentences(detail, nameOf) {
+function sentences(detail, nameOf) {
   const { state, ref_count: refs, owners, num_tokens: held, block_size: size, logical, row, pinned } = detail;
   const names = owners.map(nameOf);
   const begins = {

@@ -72,7 +72,7 @@ export class BlockInChat {
 }
 
 /** The range of an element that shows the characters from `start` to `end` of what was written; null if none are shown. */
-export function rangeOf(element, written, start, end) {
+function rangeOf(element, written, start, end) {
   const { nodes, text } = shownText(element);
   const [from, to] = text === written ? [start, end] : shownPlace(written, text, start, end);
   if (from >= to) return null;
@@ -107,7 +107,7 @@ function nodeAt(nodes, place) {
 }
 
 /** Where what is written from `start` to `end` is in what is shown: from its first to its last word that both have. */
-export function shownPlace(written, shown, start, end) {
+function shownPlace(written, shown, start, end) {
   const [a, b] = [wordsOf(written), wordsOf(shown)];
   const found = matches(a.map(([word]) => word), b.map(([word]) => word))
     .filter(([p]) => a[p][1] < end && a[p][2] > start);

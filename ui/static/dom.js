@@ -174,3 +174,8 @@ export function shape(tag, attributes = {}) {
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
+
+/** Change an attribute only if it is another one. */
+export function setAttr(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}

@@ -30,11 +30,7 @@ export class EventMarks {
   #reveal() {
     const { grid, places: { from, to } } = this;
     const all = to.length ? to : from === null ? [] : [from];
-    const isSeen = (block) => {
-      const top = Math.floor(block / grid.columns) * grid.size;
-      return top >= grid.scrolled && top + grid.size <= grid.scrolled + grid.viewHeight;
-    };
-    if (grid.size && all.length && all[0] < grid.shown && !all.some(isSeen)) grid.reveal(all[0]);
+    if (grid.size && all.length && !all.some((block) => grid.isInView(block))) grid.reveal(all[0]);
   }
 
   /** After the grid: its cells may lie elsewhere now. */

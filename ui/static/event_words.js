@@ -1,7 +1,7 @@
 // KV events in words: short ones for a list, whole sentences for the one that is looked at.
 
 import { count, plural } from "./format.js";
-import { unpacked } from "./kvmodel.js";
+import { unpacked } from "./kv_unpacking.js";
 
 export const EVENT_TYPES = [
   "allocated", "shared", "copied", "stored", "released", "evicted", "pinned", "unpinned", "preempted", "restored", "reset",

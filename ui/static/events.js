@@ -17,7 +17,7 @@ export class EventList {
       h("option", { value: "" }, "All kinds"), ...EVENT_TYPES.map((type) => h("option", { value: type }, type)));
     this.mine = h("input", { type: "checkbox", "data-testid": "kv-events-of-chat", onchange: () => this.#choose() });
     this.ofChat = h("label.check", {}, this.mine, "This chat");
-    this.none = h("p.none", {}, "Nothing has happened since the page was opened.");
+    this.none = h("p.none");
     this.holder = h("div.event-list", { role: "listbox", tabIndex: 0, "aria-label": "Events, newest first", "data-testid": "kv-events" });
     this.list = new WindowList(this.holder);
     this.list.canvas.setAttribute("role", "presentation");
@@ -41,7 +41,7 @@ export class EventList {
     this.mine.checked = this.replay.onlyChat;
     this.#gather();
     this.none.hidden = Boolean(this.rows.length);
-    this.none.textContent = this.replay.source.events?.length ? "No event of this kind is kept." : "Nothing has happened since the page was opened.";
+    this.none.textContent = this.replay.source.events.length ? "No event of this kind is kept." : "Nothing has happened since the page was opened.";
     this.holder.hidden = !this.rows.length;
     this.#select();
   }
@@ -77,7 +77,7 @@ export class EventList {
   #row(event) {
     const words = shortWords(event, this.nameOf);
     return h(`div.event.${event.type}`, { role: "option", id: `pc-kv-event-${event.seq}`, title: words },
-      h("span.seq", {}, count(event.seq)), h("b", {}, event.type === "gap" ? "gap" : event.type), h("span", {}, words));
+      h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, words));
   }
 
   /** Mark the row of the event that is looked at, and bring it into view when it becomes another one. */

@@ -3,7 +3,7 @@
 //     box (scrolls) ── all (as high as all rows) ── view (stays in place: canvas, marks over it)
 //                                               └── layer (as large as all: what others lay over the cells)
 
-import { framed, h, iconButton } from "./dom.js";
+import { framed, h, iconButton, setAttr } from "./dom.js";
 import { count, plural } from "./format.js";
 import { drawCell, gapOf, paleness, readColours } from "./grid_cells.js";
 import { ACTIVE, CACHED, FREE, STATE_NAMES } from "./kvmodel.js";
@@ -31,6 +31,8 @@ export class Grid {
     this.zoomIn = iconButton("plus", "Larger cells", () => this.zoom(-1), { "data-testid": "kv-grid-larger" });
     this.marked = new Set();
     this.branch = new Set();
+    this.branchOwner = null;
+    this.numPale = 0; // cached blocks of the branch
     this.held = new Map();
     this.flashes = new Map();
     this.picked = null;
@@ -67,9 +69,18 @@ export class Grid {
 
   /** Scroll so that a block is in view. */
   reveal(block) {
-    const top = Math.floor(block / this.columns) * this.size;
-    if (block >= this.shown) return;
-    if (top < this.scrolled || top + this.size > this.scrolled + this.viewHeight) this.box.scrollTop = top - (this.viewHeight - this.size) / 2;
+    if (block < this.shown && !this.isInView(block)) this.box.scrollTop = this.#topOf(block) - (this.viewHeight - this.size) / 2;
+  }
+
+  /** Whether all of a block's cell is in view. */
+  isInView(block) {
+    const top = this.#topOf(block);
+    return top >= this.scrolled && top + this.size <= this.scrolled + this.viewHeight;
+  }
+
+  /** Where the row of a block begins, in all rows. */
+  #topOf(block) {
+    return Math.floor(block / this.columns) * this.size;
   }
 
   /** One size of cells up (-1) or down (1); what is in the middle stays there. */
@@ -79,7 +90,7 @@ export class Grid {
     const middle = this.picked ?? this.#rowAt(this.scrolled + this.viewHeight / 2) * this.columns;
     this.chosen = SIZES[at] === this.fitting ? null : SIZES[at];
     this.draw();
-    this.box.scrollTop = Math.floor(middle / this.columns) * this.size - (this.viewHeight - this.size) / 2;
+    this.box.scrollTop = this.#topOf(middle) - (this.viewHeight - this.size) / 2;
   }
 
   /** The block that is drawn at a place of the canvas; null: none. */
@@ -206,7 +217,7 @@ export class Grid {
 
   /** Where a block lies on the canvas. */
   #corner(block) {
-    return [(block % this.columns) * this.size, Math.floor(block / this.columns) * this.size - this.top];
+    return [(block % this.columns) * this.size, this.#topOf(block) - this.top];
   }
 
   #cell(pen, block, again = false) {
@@ -215,7 +226,7 @@ export class Grid {
     if (again) pen.clearRect(x, y, size, size);
     const state = model.state[block];
     const refs = model.refs[block];
-    const pinned = model.pins?.has(block);
+    const pinned = model.pins.has(block);
     if (state === FREE) return drawCell(pen, colours, size, x, y, { state });
     const colour = this.shade?.colourOf(block, colours);
     if (colour) return drawCell(pen, colours, size, x, y, { state, refs, pinned, colour, pale: 1 });
@@ -270,9 +281,8 @@ export class Grid {
   #tell() {
     const { free, cached, active, shared } = this.model.totals;
     const told = { free, cached, active, shared, seq: this.model.seq };
-    for (const [name, value] of Object.entries(told)) if (this.element.dataset[name] !== String(value)) this.element.dataset[name] = value;
-    const words = `${this.model.total} blocks: ${active} active, ${shared} of them shared, ${cached} cached, ${free} free`;
-    if (this.canvas.getAttribute("aria-label") !== words) this.canvas.setAttribute("aria-label", words);
+    for (const [name, value] of Object.entries(told)) setAttr(this.element, `data-${name}`, String(value));
+    setAttr(this.canvas, "aria-label", `${this.model.total} blocks: ${active} active, ${shared} of them shared, ${cached} cached, ${free} free`);
   }
 
   #hover({ offsetX, offsetY }) {
@@ -280,8 +290,14 @@ export class Grid {
     this.tip.hidden = block === null;
     if (block === null) return;
     this.tip.textContent = this.wordsOf(block);
-    const room = this.element.clientWidth - this.tip.offsetWidth;
-    this.tip.style.transform = `translate(${Math.max(0, Math.min(offsetX - 12, room))}px, ${this.box.offsetTop + offsetY + 16}px)`;
+    this.pointer = [offsetX, offsetY];
+    this.placeTip();
+  }
+
+  /** Put the tip below the pointer, as far to the right as it has room. */
+  placeTip() {
+    const [x, y] = this.pointer, room = this.element.clientWidth - this.tip.offsetWidth;
+    this.tip.style.transform = `translate(${Math.max(0, Math.min(x - 12, room))}px, ${this.box.offsetTop + y + 16}px)`;
   }
 
   /** All that is known of a block: state, references, whose it is or was, tokens. */
@@ -290,7 +306,7 @@ export class Grid {
     const state = model.state[block];
     const parts = [`Block ${block}`, STATE_NAMES[state]];
     if (state !== FREE) {
-      if (model.pins?.has(block)) parts.push("pinned");
+      if (model.pins.has(block)) parts.push("pinned");
       parts.push(plural(model.refs[block], "reference"), this.#holders(block, state));
       if (this.held.has(block)) parts.push(`${this.held.get(block)} of ${plural(model.blockSize, "token")}`);
       parts.push(this.shade?.wordsOf(block));

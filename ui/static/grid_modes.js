@@ -1,7 +1,7 @@
 // What the colours of the grid tell: whose a block is, how old it is, or how often it was taken again. A row of choices above
 // the grid, and below it a legend with numbers of the whole pool.
 
-import { h } from "./dom.js";
+import { h, setAttr, setText } from "./dom.js";
 import { count, plural, span } from "./format.js";
 import { FREE } from "./kvmodel.js";
 
@@ -21,7 +21,7 @@ const AGE_MS = 2_000; // time alone makes blocks older
 const NOT_NOW = { age: "Ages are known of now only.", reuse: "Reuse is known of now only." };
 
 /** 0 to 4: the step that a value belongs to. */
-export function stepOf(mode, value) {
+function stepOf(mode, value) {
   return STEPS[mode].bounds.filter((bound) => bound <= value).length;
 }
 
@@ -75,7 +75,7 @@ export class GridModes {
     const steps = mode !== "owner" && panel.past === null && ages.loaded;
     const note = mode !== "owner" && panel.past !== null ? NOT_NOW[mode] : "";
     this.note.hidden = !note;
-    if (this.note.textContent !== note) this.note.textContent = note;
+    setText(this.note, note);
     const key = steps ? `${mode} ${mode === "age" ? Math.floor(Date.now() / AGE_MS) : ""}` : "";
     if ((panel.grid.shade?.key ?? "") !== key) {
       panel.grid.shade = steps ? this.#shade(key) : null;
@@ -137,9 +137,9 @@ export class GridModes {
       const [swatch, name, value] = this.legend.children[at].children;
       swatch.hidden = !colour;
       swatch.style.setProperty("--c", colour ?? "");
-      if (name.textContent !== words) { name.textContent = words; name.title = words; }
-      const told = number === null ? "" : count(number);
-      if (value.textContent !== told) value.textContent = told;
+      setText(name, words);
+      setAttr(name, "title", words);
+      setText(value, number === null ? "" : count(number));
     });
   }
 }

@@ -52,10 +52,9 @@ export class GridWords {
 
   #show() {
     const words = this.known.get(this.block);
-    const { tip, element } = this.panel.grid;
+    const { grid, grid: { tip } } = this.panel;
     if (!words?.trim() || tip.hidden || tip.querySelector(".words")) return;
     tip.append(h("span.words", {}, `“${words.replace(/\s+/g, " ").trim()}”`));
-    const [, x, y] = tip.style.transform.match(/([\d.-]+)px,\s*([\d.-]+)px/) ?? [];
-    if (x) tip.style.transform = `translate(${Math.max(0, Math.min(Number(x), element.clientWidth - tip.offsetWidth))}px, ${y}px)`;
+    grid.placeTip();
   }
 }

@@ -1,4 +1,4 @@
-// What travels of the pool is packed (see kv_packing.py and pool_views.py); here it is whole again.
+// What travels of the pool and of steps is packed (see kv_packing.py, step_packing.py and pool_views.py); here it is whole again.
 
 /** The blocks of runs of [blocks skipped since the run before, how many, …]. */
 export function spread(runs, visit) {
@@ -16,7 +16,7 @@ export function unpackedSnapshot({ states, owners, held, ...rest }) {
   return { ...rest, states: states.map(([letter, size]) => letter.repeat(size)).join(""), held: blocks };
 }
 
-/** The events of a frame, each as the engine told it; those about many blocks keep their `spans` (see kvmodel.js). */
+/** The events of a frame, each as the engine told it; those about many blocks keep their `spans`: see `unpacked`. */
 export function unpackedEvents({ seq, time, types, owners, rows }) {
   let due = seq;
   return rows.map(([type, where, counts, states, tokens, owner, after, number = due]) => {
@@ -27,4 +27,26 @@ export function unpackedEvents({ seq, time, types, owners, rows }) {
     return { ...told, blocks, ref_counts: typeof counts === "number" ? blocks.map(() => counts) : counts,
       states: states?.length === 1 ? states.repeat(blocks.length) : states };
   });
+}
+
+/** An event with the number, count and state of each of its blocks: that of one about many is kept with `spans` of them. */
+export function unpacked(event) {
+  if (!event.spans) return event;
+  const blocks = event.spans.flatMap(([first, size]) =>
+    Array.from({ length: Math.abs(size) }, (_, at) => first + (size < 0 ? -at : at)));
+  const { ref_counts: counts, states } = event;
+  return {
+    ...event, blocks,
+    ref_counts: Array.isArray(counts) ? counts : blocks.map(() => counts),
+    states: states.length === 1 ? states.repeat(blocks.length) : states,
+  };
+}
+
+/** Steps of the engine, one by one. */
+export function unpackedSteps({ owners, runs }) {
+  return runs.flatMap(([first, times, decodes, waiting, chunks = [], lost = [], failed = 0]) => times.map((ms, at) => ({
+    step: first + at, ms, decodes, waiting, failed: Boolean(failed), lost: lost.map((place) => owners[place]),
+    chunks: chunks.map(([place, from, tokens, total]) => ({ owner: owners[place], from, tokens, total })),
+    tokens: chunks.reduce((sum, [, , tokens]) => sum + tokens, decodes),
+  })));
 }

@@ -5,19 +5,6 @@ const LETTERS = { f: FREE, c: CACHED, a: ACTIVE, s: SHARED };
 export const STATE_NAMES = ["free", "cached", "active", "shared"];
 let epochs = 0;
 
-/** An event about many blocks travels packed: see kv_packing.py. */
-export function unpacked(event) {
-  if (!event.spans) return event;
-  const blocks = event.spans.flatMap(([first, size]) =>
-    Array.from({ length: Math.abs(size) }, (_, at) => first + (size < 0 ? -at : at)));
-  const { ref_counts: counts, states } = event;
-  return {
-    ...event, blocks,
-    ref_counts: Array.isArray(counts) ? counts : blocks.map(() => counts),
-    states: states.length === 1 ? states.repeat(blocks.length) : states,
-  };
-}
-
 export class KvModel {
   constructor() {
     // `used`: one more than the highest block that has held anything since the snapshot.

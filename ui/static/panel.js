@@ -90,8 +90,8 @@ export class Panel {
   #makeHead() {
     this.lamp = h("span.lamp", { role: "status", title: CONSERVED }, "conserved");
     this.menu = new PanelMenu(this);
-    this.summary = new PanelSummary(this);
     this.files = new RecordingFiles(this, this.menu);
+    this.summary = new PanelSummary(this);
     this.head = h("h2", {}, "KV blocks", this.lamp, this.menu.button, iconButton("close", "Hide the KV panel", () => this.act.close()));
   }
 

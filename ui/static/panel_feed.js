@@ -2,8 +2,7 @@
 // and counters. A hidden tab follows nothing.
 
 import { framed, throttled } from "./dom.js";
-import { unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
-import { unpacked } from "./kvmodel.js";
+import { unpacked, unpackedEvents, unpackedSnapshot } from "./kv_unpacking.js";
 
 const CELLS_MS = 200; // from one drawing of the cells to the next while events stream in
 const REST_MS = 400; // the same of all else

@@ -13,7 +13,7 @@ export class PanelSummary {
     this.panel = panel;
     this.said = null;
     this.element = h("p.unseen", { role: "status", "data-testid": "kv-summary" });
-    panel.menu.last.unshift({ words: "Sum it up", icon: "reply", testid: "kv-sum-up", run: () => toast(this.words) });
+    panel.menu.add({ words: "Sum it up", icon: "reply", testid: "kv-sum-up", run: () => toast(this.words) });
   }
 
   get words() {

@@ -4,7 +4,7 @@
 //     base ── event ── event ── event ── event       places: first is the base, last the newest event
 //     first     +1       +2       +3      last
 
-import { KvModel, unpacked } from "./kvmodel.js";
+import { unpacked } from "./kv_unpacking.js";
 
 const MOST_EVENTS = 5_000;
 const MOST_NUMBERS = 400_000; // in all events together
@@ -99,25 +99,9 @@ export class Recorder {
     return { preemptions: near.preemptions + (near.place < place ? between : -between) };
   }
 
-  /** The place of an event's number; the one before where the number lies in a gap. */
-  placeOf(seq) {
-    let [low, high] = [this.first, this.last];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.seqOf(middle) <= seq) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
-
   /** Whether a block has held the same thing from a place until now. */
   isSame(block, place) {
     return place >= this.blind && (this.fresh.get(block) ?? 0) <= place;
-  }
-
-  /** The pool after the event of this number; see `model`. */
-  at(seq) {
-    return this.model(this.placeOf(seq));
   }
 
   /** The pool at a place. The next call may change what this one gave: it goes on from there. */

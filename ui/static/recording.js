@@ -8,11 +8,12 @@
 //     stats   [{place: events after the base, prompt_tokens, …}]
 
 import { EVENT_TYPES } from "./event_words.js";
-import { KvModel, STATE_NAMES, unpacked } from "./kvmodel.js";
+import { unpacked } from "./kv_unpacking.js";
+import { KvModel, STATE_NAMES } from "./kvmodel.js";
 import { Recorder } from "./recorder.js";
 
-export const FORMAT = "pagedchat-kv-recording";
-export const VERSION = 1;
+const FORMAT = "pagedchat-kv-recording";
+const VERSION = 1;
 const MOST_BLOCKS = 4_000_000;
 const LETTERS = "fcas";
 

@@ -8,14 +8,13 @@ const SPAN = 300; // seconds
 const LEAST_SPAN = 30;
 const WIDTH = 200, HEIGHT = 40; // of a drawing, in its own units
 
-const blocks = (value) => count(value);
 const ms = (value) => (value < 0.9995 ? `${value < 0.01 ? (1000 * value).toFixed(1) : Math.round(1000 * value)} ms` : `${value.toFixed(1)} s`);
 const tokens = (value) => (value < 99.95 ? Number(value.toFixed(1)).toString() : count(Math.round(value)));
 
 /** Each: what is drawn in one place. `stack` draws its first lines as areas one above the other. */
 const SERIES = [
   { id: "blocks", title: "KV blocks", wide: true, stack: ["used", "cached"], top: (at) => at("used") + at("cached") + at("free"),
-    lines: [["used", "used"], ["cached", "cached"], ["free", "free"]], words: blocks },
+    lines: [["used", "used"], ["cached", "cached"], ["free", "free"]], words: count },
   { id: "hits", title: "Prefix hits", top: () => 1, lines: [["hits", "of prompt tokens"]], words: percent },
   { id: "requests", title: "Requests", lines: [["running", "running"], ["waiting", "waiting"]], words: count },
   { id: "tokens", title: "Tokens a step", lines: [["tokens", "on average"]], words: tokens },

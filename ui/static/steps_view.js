@@ -2,6 +2,7 @@
 
 import { h, setText, shape } from "./dom.js";
 import { count, plural } from "./format.js";
+import { unpackedSteps } from "./kv_unpacking.js";
 
 const KEPT = 40;
 const LISTED = 5;
@@ -34,13 +35,13 @@ export class StepsView {
       h("p.none.not-now", {}, "What steps ran is known of now only."), this.none, this.some);
   }
 
-  /** Steps as they travel: see step_packing.py. `fresh`: they take the place of those that are known. */
+  /** Steps as they travel. `fresh`: they take the place of those that are known. */
   take(packed, fresh = false) {
     if (fresh) [this.steps, this.chosen] = [[], null];
     const newest = this.steps.at(-1)?.step ?? -1;
     if (!packed) return;
     this.budget = packed.budget;
-    this.steps.push(...unpacked(packed).filter(({ step }) => step > newest));
+    this.steps.push(...unpackedSteps(packed).filter(({ step }) => step > newest));
     this.steps.splice(0, this.steps.length - KEPT);
     if (this.chosen !== null && this.chosen < this.steps[0].step) this.chosen = null;
   }
@@ -143,12 +144,4 @@ function heightOf(tokens, top) {
 /** How far a chunk gets in its prompt. */
 function reach({ from, tokens, total }) {
   return from ? `${count(tokens)}, to ${count(from + tokens)} of ${count(total)}` : `${count(tokens)} of ${count(total)}`;
-}
-
-function unpacked({ owners, runs }) {
-  return runs.flatMap(([first, times, decodes, waiting, chunks = [], lost = [], failed = 0]) => times.map((ms, at) => ({
-    step: first + at, ms, decodes, waiting, failed: Boolean(failed), lost: lost.map((place) => owners[place]),
-    chunks: chunks.map(([place, from, tokens, total]) => ({ owner: owners[place], from, tokens, total })),
-    tokens: chunks.reduce((sum, [, , tokens]) => sum + tokens, decodes),
-  })));
 }

@@ -1,7 +1,7 @@
 // The block table of the shown branch: one row a logical block. Only rows that changed touch the DOM.
 // A long chat has thousands of rows: they are boxes of one height, in groups that cost nothing while out of view.
 
-import { framed, h } from "./dom.js";
+import { framed, h, setAttr } from "./dom.js";
 import { plural } from "./format.js";
 import { TableKeys } from "./table_keys.js";
 
@@ -10,10 +10,6 @@ const AROUND = 20; // rows beyond what is in view
 const GROUP = 64; // rows that are styled and laid out together, or not at all
 const TOLD = ["logical", "physical", "count", "tokens"];
 const BLANK = h("tr", { role: "row" }, h("td", { role: "gridcell" })); // a row without any cell is none
-
-function set(element, name, value) {
-  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
-}
 
 export class BlockTable {
   /** `act.hover(blocks)` outlines blocks in the grid, `act.pick(block)` picks one; `nameOf(owner)` says with whom a block is shared. */
@@ -127,7 +123,7 @@ export class BlockTable {
     const element = (this.elements[row.logical] ??= this.#groupOf(row.logical).appendChild(BLANK.cloneNode(true)));
     const missing = row.physical === null;
     if (element.classList.contains("missing") !== missing) element.classList.toggle("missing", missing);
-    for (const name of TOLD) set(element, `data-${name}`, String(row[name] ?? ""));
+    for (const name of TOLD) setAttr(element, `data-${name}`, String(row[name] ?? ""));
     this.bare.add(row.logical);
   }
 

@@ -1,6 +1,6 @@
 // The time bar of the panel: pause, step, scrub and play, and what happened at the moment that is shown.
 
-import { h, icon, iconButton } from "./dom.js";
+import { h, icon, iconButton, setAttr, setText } from "./dom.js";
 import { longWords } from "./event_words.js";
 import { count, plural } from "./format.js";
 
@@ -47,19 +47,19 @@ export class TimeBar {
     this.element.hidden = !source.loaded;
     if (!source.loaded) return;
     const place = replay.place ?? source.last;
-    for (const [name, value] of [["min", source.first], ["max", source.last]]) set(slider, name, String(value));
+    for (const [name, value] of [["min", source.first], ["max", source.last]]) setAttr(slider, name, String(value));
     if (slider.value !== String(place)) slider.value = String(place);
     const state = recording ? "recording" : live ? "live" : "past";
-    set(this.element, "data-state", state);
-    set(this.element, "data-seq", String(source.seqOf(place)));
-    fill(this.state, { recording: "Recording", live: "Live", past: "The past" }[state]);
-    fill(this.leave, { recording: "Close the recording", live: "Pause", past: "Back to live" }[state]);
-    fill(this.time, live ? `${plural(source.events.length, "event")} kept` : this.#when(place));
-    fill(this.words, live ? "" : this.#what(place));
-    set(slider, "aria-valuetext", live ? "now" : `${this.#stamp(place)}. ${this.words.textContent}`);
+    setAttr(this.element, "data-state", state);
+    setAttr(this.element, "data-seq", String(source.seqOf(place)));
+    setText(this.state, { recording: "Recording", live: "Live", past: "The past" }[state]);
+    setText(this.leave, { recording: "Close the recording", live: "Pause", past: "Back to live" }[state]);
+    setText(this.time, live ? `${plural(source.events.length, "event")} kept` : this.#when(place));
+    setText(this.words, live ? "" : this.#what(place));
+    setAttr(slider, "aria-valuetext", live ? "now" : `${this.#stamp(place)}. ${this.words.textContent}`);
     slider.style.setProperty("--done", `${(100 * (place - source.first)) / Math.max(1, source.last - source.first)}%`);
     this.chat.hidden = Boolean(recording);
-    set(this.chat, "aria-pressed", String(replay.onlyChat));
+    setAttr(this.chat, "aria-pressed", String(replay.onlyChat));
     this.#fit(this.back, replay.next(-1) !== null);
     this.#fit(this.on, !live && replay.next(1) !== null);
     this.#drawRun();
@@ -77,7 +77,7 @@ export class TimeBar {
 
   #fit(button, can) {
     if (can) button.removeAttribute("aria-disabled");
-    else set(button, "aria-disabled", "true");
+    else setAttr(button, "aria-disabled", "true");
   }
 
   /** The time of a moment; the day, too, where it is not plain. */
@@ -119,12 +119,4 @@ function age(seconds) {
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;
   if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s ago`;
   return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min ago`;
-}
-
-function set(element, name, value) {
-  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
-}
-
-function fill(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }

@@ -64,7 +64,7 @@ export class Tour {
     const { tab, at: selector } = STOPS[at];
     this.key = null; // each stop asks for its own
     const { panel } = this.page;
-    if (tab && panel.tabs.parts.has(tab)) panel.tabs.choose(tab);
+    if (tab) panel.tabs.choose(tab);
     this.#pointAt(selector);
     this.draw();
     (focus.hidden || focus.disabled ? this.next : focus).focus({ preventScroll: true });
@@ -79,7 +79,7 @@ export class Tour {
     this.key = key;
     if (current !== this.current) this.found = {};
     this.current = current;
-    if (load && !this.busy) this.#load(load);
+    if (load && !this.busy) this.#keep(load(this.page), this.at);
   }
 
   #pointAt(selector) {
@@ -91,11 +91,6 @@ export class Tour {
     const above = selector === ".kv-parts"; // what grows stands below the box
     this.element.classList.toggle("above", above);
     target.insertAdjacentElement(above ? "beforebegin" : "afterend", this.element);
-  }
-
-  async #load(load) {
-    const { at } = this;
-    await this.#keep(load(this.page), at);
   }
 
   /** Keep what a question finds; what fails is said in its place. */
@@ -114,9 +109,7 @@ export class Tour {
     if (this.busy) return;
     this.busy = ask.waits;
     this.draw();
-    const { at } = this;
-    const asked = ask.run(this.page).then((found) => ("alone" in found ? { speed: found } : found));
-    await this.#keep(asked, at);
+    await this.#keep(ask.run(this.page), this.at);
     this.busy = null;
     this.draw();
   }
@@ -158,11 +151,10 @@ export class Tour {
   /** The numbers of the stop, for whoever wants to compare them with the engine's. */
   #tell(id, facts) {
     const { element } = this;
-    const told = { stop: id, ...facts };
     for (const { name } of [...element.attributes]) {
       if (name.startsWith("data-fact-") && !(name.slice(10) in facts)) element.removeAttribute(name);
     }
-    element.dataset.stop = told.stop;
+    element.dataset.stop = id;
     for (const [name, value] of Object.entries(facts)) element.setAttribute(`data-fact-${name}`, String(value ?? ""));
   }
 

@@ -39,7 +39,7 @@ function lookAtTable({ panel }) {
 
 const measureSpeed = {
   words: "Measure it here", waits: "Measuring with a few short replies…",
-  run: ({ socket, current, tour }) => socket.call("tour_speed", { session: current, parent: tour.parent }),
+  run: async ({ socket, current, tour }) => ({ speed: await socket.call("tour_speed", { session: current, parent: tour.parent }) }),
 };
 
 function lookAtScheduling({ panel, info, tour }, { speed }) {
