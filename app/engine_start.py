@@ -24,7 +24,11 @@ KERNELS_PAUSE_S = 1.0
 
 class EngineStart:
     """One start of the engine. A model that was here from the start and cannot run fails it; one that cannot be
-    fetched leaves the page up, which says so."""
+    fetched leaves the page up, which says so.
+
+    Attributes:
+        begun: set once the engine process exists, or it is known that there is none for now.
+    """
 
     def __init__(
         self,
@@ -41,6 +45,7 @@ class EngineStart:
             stays_up: what to tell of a model that was here and cannot run, if the page is to stay up all the same.
             trouble: why the model cannot be used, if that is known already.
         """
+        self.begun = asyncio.Event()
         self._stays_up = stays_up
         self._trouble = trouble
         self._client = client
@@ -63,6 +68,7 @@ class EngineStart:
                 raise self._trouble
             path = self._model or await self._fetch_model()
             await self._client.start(self._settings.engine_config(path))
+            self.begun.set()
             self._say_loading()
             await self._client.wait_ready()
         except FetchCancelled:
@@ -76,6 +82,8 @@ class EngineStart:
         else:
             self._say_engine()
             await self._follow_kernels()
+        finally:
+            self.begun.set()
 
     def page_is_up(self) -> None:
         """The page answers: if the model is not there yet, say so as soon as it is being loaded."""
@@ -92,6 +100,7 @@ class EngineStart:
     async def _fetch_model(self) -> Path:
         assert self._fetch is not None
         self._loop = asyncio.get_running_loop()
+        self.begun.set()
         with fetch_display() as self._show:
             return await in_thread(self._fetch.run)
 

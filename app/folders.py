@@ -5,7 +5,7 @@
 | data | sessions.db, its backups, the lock of the running server |
 | config | config.toml |
 | state, logs | the logs of the program and of the engine process |
-| cache | compiled kernels, temporary files of the page; may be deleted at any time |
+| cache | compiled kernels, fingerprints of models, temporary files of the page; may be deleted at any time |
 | models | model files, shared by every data folder |
 """
 

@@ -41,7 +41,7 @@ class Cache:
 
 CACHES = {
     "kernels": Cache("Compiled kernels", "They are compiled again at the next start; until then replies are slow."),
-    "tokenizers": Cache("Tokenizers", "They are read from the model again at the next start."),
+    "fingerprints": Cache("Fingerprints of models", "Models are read whole once more at the next start."),
     "kv": Cache("Saved KV blocks", "Chats compute their first prompt anew."),
     "page": Cache("Temporary files of the page", "Nothing is lost."),
 }

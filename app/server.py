@@ -243,7 +243,7 @@ class Server:
         self._starting = asyncio.create_task(_stays_up(self._engine, self.client))
 
     async def _serve_page(self) -> None:
-        await asyncio.sleep(0.05)  # the engine process is spawned before the page's import takes the interpreter
+        await self._engine.begun.wait()  # the page's import takes the interpreter
         gc.disable()  # until the page is there: it would walk ever more modules and find nothing to free
         create_app = await in_thread(_load_page)
         self._app = create_app(self._settings, self.client, self.service, self.recovery, self.alerts, self.installation)

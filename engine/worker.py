@@ -28,6 +28,7 @@ from . import wire
 from .config import EngineConfig
 from .errors import EngineError, PagedChatError, is_out_of_memory
 from .fault_text import print_fault, print_faults_without_words
+from .lean_torch import without_compiler_parts
 from .worker_loop import WorkerLoop
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
@@ -153,7 +154,8 @@ def _load(factory: str, config: dict[str, Any], send: Callable[[dict[str, Any]],
         send({"type": "status", "progress": None, "message": "Loading the model."})
         limit_libraries(config.get("threads") or default_threads())
         module, _, name = factory.partition(":")
-        engine = getattr(import_module(module), name)(EngineConfig(**config))
+        with without_compiler_parts():
+            engine = getattr(import_module(module), name)(EngineConfig(**config))
         send({"type": "ready", "info": engine.info()})
         return engine
     except PagedChatError as error:

@@ -18,6 +18,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -276,10 +278,25 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _apply(connection: sqlite3.Connection) -> None:
-    from sqlite_utils import Database
+    with _left_out("pandas", "numpy"):
+        from sqlite_utils import Database
 
-    from .migrations import migrations
+        from .migrations import migrations
 
     migrations.apply(Database(connection))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {len(MIGRATION_NAMES)}")
+
+
+@contextlib.contextmanager
+def _left_out(*names: str) -> Iterator[None]:
+    """Those of the modules that are not loaded cannot be imported within: sqlite-utils would take them along, and a
+    first start with them half a second."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            if sys.modules.get(name) is None:
+                sys.modules.pop(name, None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import spec_from_file_location
+from importlib.util import LazyLoader, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
@@ -29,19 +29,38 @@ AUTHORING = {
 stub files beside it, and renders the docstring of every event. That is half the time of the import, and no page needs
 it. A release without these names is imported as it is."""
 
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
+UNUSED = ("pandas",)
+"""What Gradio imports for components that the page has not: loaded once somebody asks anything of it."""
+
 
 def load_gradio() -> ModuleType:
     """The ``gradio`` module. Takes seconds the first time; the environment must be set before."""
     os.environ.update(QUIET)
-    with _left_out(AUTHORING):
+    with _left_out(AUTHORING), _one_thread():
         import gradio
 
     return gradio
 
 
 @contextmanager
+def _one_thread() -> Iterator[None]:
+    """NumPy, which Gradio imports, starts no thread for every processor; what the user has said of that stands."""
+    if BLAS_THREADS in os.environ:
+        yield
+        return
+    os.environ[BLAS_THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[BLAS_THREADS]  # a process that computes says for itself how many it takes
+
+
+@contextmanager
 def _left_out(functions: dict[str, tuple[str, ...]]) -> Iterator[None]:
-    """Modules imported within have no-ops in place of ``functions`` as soon as they have run."""
+    """Modules imported within have no-ops in place of ``functions`` as soon as they have run; those of `UNUSED` have
+    not run."""
     finder = _Finder(functions)
     sys.meta_path.insert(0, finder)
     try:
@@ -51,7 +70,7 @@ def _left_out(functions: dict[str, tuple[str, ...]]) -> Iterator[None]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of ``functions`` where they are, and leaves all others to the finders after it."""
+    """Finds the modules of ``functions`` and `UNUSED` where they are; leaves all others to the finders after it."""
 
     def __init__(self, functions: dict[str, tuple[str, ...]]) -> None:
         self._functions = functions
@@ -59,9 +78,13 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self._functions:
+        if fullname not in self._functions and fullname not in UNUSED:
             return None
         found = PathFinder.find_spec(fullname, path, target)
+        if fullname in UNUSED:
+            if found is not None and found.loader is not None:
+                found.loader = LazyLoader(found.loader)
+            return found
         if found is None or found.origin is None or not isinstance(found.loader, SourceFileLoader):
             return None
         loader = _Loader(fullname, found.origin, self._functions[fullname])

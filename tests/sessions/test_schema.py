@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +43,18 @@ def test_a_first_start_makes_folder_and_file_for_the_owner_only(tmp_path: Path) 
     assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
     store.close()
     assert [one.name for one in path.parent.iterdir()] == ["sessions.db"]
+
+
+def test_a_first_start_loads_no_libraries_that_only_tables_of_others_need(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from pagedchat.sessions.store import SessionStore\n"
+        "SessionStore(Path(sys.argv[1])).close()\n"
+        "print('sqlite_utils' in sys.modules, [name for name in ('pandas', 'numpy') if name in sys.modules])\n"
+        "import numpy; print(numpy.arange(3).sum())"
+    )
+    command = [sys.executable, "-P", "-c", script, str(tmp_path / "chats.db")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines() == ["True []", "3"], ran.stderr
 
 
 def test_a_file_with_wider_permissions_is_narrowed(tmp_path: Path) -> None:
