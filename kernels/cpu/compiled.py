@@ -20,7 +20,7 @@ from llvmlite import binding
 from numba import config, types
 
 from . import attention, pack, step
-from .machine_code import TileCode, build_object, load_object
+from .machine_code import TileCode, build_object, load_object, processor
 
 VECTOR_64, VECTOR_32 = types.int64[::1], types.int32[::1]
 FLOATS = tuple(types.Array(types.float32, axes, "C") for axes in range(4))
@@ -60,10 +60,12 @@ class CompiledFunctions:
 
 
 def sources_hash() -> str:
-    """Hash of everything the compiled code depends on: its sources and the compiler's version."""
-    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
+    """Hash of everything the compiled code depends on: its sources, the place where Numba looks for them again, and the
+    versions of Python and the compiler."""
+    place = Path(__file__).parent
+    digest = hashlib.sha256(f"numba {numba.__version__} {sys.implementation.cache_tag} {place}".encode())
     for name in COMPILED_SOURCES:
-        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+        digest.update((place / f"{name}.py").read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -132,8 +134,8 @@ def load_tiles(folder: Path | None) -> TileCode:
 
 
 def processor_hash() -> str:
-    """Names the processor that machine code was built for."""
-    text = binding.get_process_triple() + binding.get_host_cpu_name() + binding.get_host_cpu_features().flatten()
+    """Names the processor that machine code is built for."""
+    text = " ".join((binding.get_process_triple(), *processor()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

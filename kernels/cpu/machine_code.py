@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
+from numba import config
 
 from .attention_tiles import attention_tile_names, define_attention_tiles
 from .tiles import define_product_tiles, product_tile_names
@@ -29,14 +30,24 @@ class TileCode:
     engine: Any
 
 
+def processor() -> tuple[str, str]:
+    """Name and features of the processor that code is built for: this one, or the one that Numba was told of."""
+    features = config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]
+    return (
+        config.CPU_NAME or binding.get_host_cpu_name(),  # pyright: ignore[reportAttributeAccessIssue]
+        binding.get_host_cpu_features().flatten() if features is None else features,
+    )
+
+
 def target_machine() -> binding.TargetMachine:
-    """LLVM's view of the processor at hand."""
+    """LLVM's view of the processor that code is built for."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_triple(binding.get_process_triple())
+    name, features = processor()
     return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
+        cpu=name,
+        features=features,
         opt=3,
         codemodel="jitdefault",
         jit=True,
