@@ -233,7 +233,7 @@ class Engine(CacheCare):
         now, gaps = self._clock(), []
         outputs += [self._advance(one, now, gaps) for one in sampled]
         self.counters.note_tokens(gaps)
-        self.step_log.end()
+        self.scheduler.pace.took(self.step_log.end())
         return outputs
 
     def _fork(self, source: Request) -> list[Request]:

@@ -4,7 +4,8 @@ Every request has only *computed* and *total* tokens. A step has a token budget:
 just its newest token gets it (decode), then prompts continue in chunks, oldest first, then waiting requests are
 admitted; prompts of less priority than those that wait come after them. While prompts run or wait, decodes take half of
 the budget at most, those that waited longest first: a running reply gets a token at least every second step, and every
-step some prompt gets on.
+step some prompt gets on. Beside replies that are being written, prompts get as much as these can wait for (see
+`step_pace`), unless nobody waits for the replies as much as for the prompts.
 
 A waiting request whose prefix a running one is just computing is *pending*: it waits for those blocks instead of
 computing them too, and looks again at every step, so a writer that ends early holds nobody up.
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from .kv_cache_manager import KVCacheManager
 from .prefix_index import Match
 from .request import Request, RequestState
+from .step_pace import StepPace
 from .waiting import WaitingQueue
 
 WATERMARK = 0.01
@@ -58,6 +60,7 @@ class Scheduler:
 
     Attributes:
         preempted: requests that lost their blocks for the step that was planned last.
+        pace: is told by whoever runs the steps how long they took.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Scheduler:
         self._clock = clock
         self.num_preemptions = 0
         self.preempted: list[Request] = []
+        self.pace = StepPace()
         self._step = 0
 
     @property
@@ -127,15 +131,27 @@ class Scheduler:
             if request.state is RequestState.RUNNING and self._make_room(request, 1, plan):
                 plan.append(Scheduled(request, 1))
                 request.last_step = self._step
-        budget -= len(plan)
+        num_replies = len(plan)
         head = next(iter(self.waiting.candidates()), None)
+        if prefilling or head is not None:
+            self._plan_prompts(prefilling, head, budget - num_replies, plan)
+        self.pace.planned(num_replies, max(0, sum(one.num_tokens for one in plan) - num_replies))
+        return plan
+
+    def _plan_prompts(
+        self, prefilling: list[Request], head: Request | None, budget: int, plan: list[Scheduled]
+    ) -> None:
+        """Add chunks of prompts to the replies that are planned."""
+        prompts = [*prefilling, *([] if head is None else [head])]
+        best = min(request.priority for request in prompts)
+        if any(one.request.priority <= best for one in plan):
+            budget = min(budget, self.pace.most_tokens(len(plan)) or budget)
         behind = [request for request in prefilling if head is not None and request.priority > head.priority]
         budget = self._prefill([request for request in prefilling if request not in behind], budget, plan)
         for one in self._admit(budget):
             plan.append(one)
             budget -= one.num_tokens
         self._prefill(behind, budget, plan)
-        return plan
 
     def _prefill(self, requests: Sequence[Request], budget: int, plan: list[Scheduled]) -> int:
         """Give prompts their next chunks; the budget that is left."""

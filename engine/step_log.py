@@ -83,12 +83,14 @@ class StepLog:
             else:
                 record.prefills.append((_name(request), request.num_computed, one.num_tokens, request.num_tokens))
 
-    def end(self, failed: bool = False) -> None:
-        """The step is over; nothing happens where it has been ended before."""
+    def end(self, failed: bool = False) -> float:
+        """The step is over: the seconds it took. Nothing happens, in no time, where it has been ended before."""
         record, self._running = self._running, None
-        if record is not None:
-            record.seconds, record.failed = self._clock() - self._begun, failed
-            self._kept.append(record)
+        if record is None:
+            return 0.0
+        record.seconds, record.failed = self._clock() - self._begun, failed
+        self._kept.append(record)
+        return record.seconds
 
     def since(self, step: int, most: int = KEPT_STEPS) -> list[dict[str, Any]]:
         """Steps after number ``step``, oldest first, the newest ``most`` of them; all if there has been no such number,

@@ -66,11 +66,9 @@ class LineSplitter:
 
 
 def request_to_wire(request: GenerateRequest) -> dict[str, Any]:
-    """All fields as plain values; JSON wants texts for keys."""
-    fields = asdict(request)
-    params = fields["params"]
-    params["logit_bias"] = {str(token): number for token, number in params["logit_bias"].items()}
-    return fields
+    """All fields as plain values, the request's own lists among them; JSON wants texts for keys."""
+    bias = {str(token): number for token, number in request.params.logit_bias.items()}
+    return {**vars(request), "params": {**vars(request.params), "logit_bias": bias}}
 
 
 def request_from_wire(fields: dict[str, Any]) -> GenerateRequest:
