@@ -121,7 +121,9 @@ def step_bytes(shape: DecoderShape, limits: StepLimits, plain: bool, rows_apart:
     if not plain:
         widths = 3 * shape.hidden_size + qkv + 2 * attended + 4 * shape.intermediate_size
         splits = -(-limits.context // SPLIT)
-        partials = (limits.tokens if rows_apart else limits.seqs) * splits * (attended + 2 * shape.num_heads)
+        # stretches that sequences share are split for themselves, and there are fewer of them than sequences
+        parts = limits.tokens * splits if rows_apart else limits.seqs * (splits + limits.seqs)
+        partials = parts * (attended + 2 * shape.num_heads)
         return logits + FLOAT * (2 * limits.tokens * widths + partials)
     widths = 8 * shape.hidden_size + 6 * qkv + 4 * shape.intermediate_size
     gathered = 2 * limits.context * (attended + 4 * shared)

@@ -30,6 +30,7 @@ class AttentionBatch:
         block_size: tokens per block.
         kv_group: index of the KV group these tables belong to.
         window: how many positions back a row sees, its own included; None for all.
+        rows_apart: what a row gives must depend on nothing but its own sequence, to the bit.
     """
 
     query_start: np.ndarray
@@ -40,6 +41,7 @@ class AttentionBatch:
     block_size: int
     kv_group: int = 0
     window: int | None = None
+    rows_apart: bool = False
 
     @property
     def num_seqs(self) -> int:
@@ -60,6 +62,7 @@ def rows_apart(batch: AttentionBatch) -> AttentionBatch:
         query_start=np.arange(batch.num_tokens + 1, dtype=np.int32),
         seq_lens=(batch.positions + 1).astype(np.int32),
         block_tables=batch.block_tables[owner],
+        rows_apart=True,
     )
 
 

@@ -1,8 +1,7 @@
 """Attention of one tile of queries over the block table, with the softmax taken as it goes (FlashAttention's rule).
 
-A *tile* is up to 16 neighbouring tokens of one sequence; a decoding sequence is a tile of one token whose context is
-split over threads and merged afterwards (flash-decoding). Splits depend on the sequence alone, never on the threads
-or on the company in the batch.
+A *tile* is up to 16 tokens that read the same slots: neighbours of one prompt, or decoding sequences that share blocks.
+A decoding sequence's context is split over threads and merged afterwards (flash-decoding); see `plan`.
 """
 
 # pyright: reportCallIssue=false
@@ -13,92 +12,41 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .attention_tiles import MAX_QUERIES
+from .attention_tiles import CHUNK, MAX_QUERIES, WIDTH
 from .elementwise import REORDER, load_run
-from .primitives import call_5, call_8, call_10, fast_exp
+from .plan import BEGIN, END, FIRST, PART, SPLIT, TOKENS
+from .primitives import call_4, call_5, call_6, call_7, call_8, call_9, call_10, call_12, fast_exp
+from .softmax_tile import LOWEST
 from .tiles import MAX_TILE_ROWS, PANEL, TILE_KINDS
 
-TILE_TOKENS = 16
-CHUNK = 128
-SPLIT = 256
 GATHER_FROM = 12
 """Query rows from which a chunk of keys and values is unpacked once instead of for every three rows."""
-PREFETCH_SLOTS = 32
+MATRIX_FROM = 6
+"""Query rows from which the matrix unit is used where there is one."""
 
 SCORES = len(TILE_KINDS) * MAX_TILE_ROWS
 VALUES = SCORES + 2 * MAX_QUERIES
 TRANSPOSE = VALUES + 2 * MAX_QUERIES
+SOFTEN = TRANSPOSE + 2
+MATRIX_QUERIES, MATRIX_VALUES, MATRIX_SCORES, MATRIX_SOFTEN, MATRIX_SUMS = range(-5, 0)
 PLAIN = TILE_KINDS.index("f32") * MAX_TILE_ROWS
-"""Where the attention tiles begin among the addresses of all tiles."""
-
-SEQUENCE, FIRST_ROW, TOKENS, BEGIN, END, PARTIAL = range(6)
+"""Where the tiles stand among the addresses of all tiles; those of the matrix unit are the last ones."""
 
 
-@njit(nogil=True, error_model="numpy")
-def plan_tiles(query_start, seq_lens, positions, tiles, merges):
-    """Cuts a step into tiles int32 [n, 6]: sequence, first row, tokens, slots begin and end, partial result or -1.
-
-    ``merges`` int32 [m, 3] lists the rows whose partial results are to be merged: row, first partial, partials.
-    Returns the numbers of tiles, merges and partials; writes only what fits.
-    """
-    count, merged, partials = 0, 0, 0
-    for s in range(seq_lens.shape[0]):
-        row, end = query_start[s], query_start[s + 1]
-        alone = end - row == 1
-        while row < end:
-            tokens = min(TILE_TOKENS, end - row)
-            slots = positions[row + tokens - 1] + 1
-            splits = (slots + SPLIT - 1) // SPLIT if alone else 1
-            if splits > 1:
-                if merged < merges.shape[0]:
-                    merges[merged, 0], merges[merged, 1], merges[merged, 2] = row, partials, splits
-                merged += 1
-            for split in range(splits):
-                if count < tiles.shape[0]:
-                    tiles[count, SEQUENCE], tiles[count, FIRST_ROW], tiles[count, TOKENS] = s, row, tokens
-                    tiles[count, BEGIN] = split * SPLIT if alone else 0
-                    tiles[count, END] = min(slots, (split + 1) * SPLIT) if alone else slots
-                    tiles[count, PARTIAL] = partials + split if splits > 1 else -1
-                count += 1
-            if splits > 1:
-                partials += splits
-            row += tokens
-    return count, merged, partials
-
-
-@njit(nogil=True, fastmath=REORDER, error_model="numpy")
-def soften(scores, visible, count, peak, norm, sums):
-    """Turns one row of scores into weights in place; rescales what the row has gathered so far.
-
-    Only the first ``visible`` of ``count`` slots count; the others get weight 0. Returns the new peak and norm.
-    """
-    for t in range(max(visible, 0), count):
-        scores[t] = np.float32(0)
-    if visible <= 0:
-        return peak, norm
-    new_peak = peak
-    for t in range(visible):
-        new_peak = max(new_peak, scores[t])
-    total = np.float32(0)
-    for t in range(visible):
-        weight = fast_exp(scores[t] - new_peak)
-        scores[t] = weight
-        total += weight
-    if new_peak > peak:
-        shrink = fast_exp(peak - new_peak)
-        for d in range(sums.shape[0]):
-            sums[d] *= shrink
-        norm *= shrink
-    return new_peak, norm + total
+@njit(nogil=True, inline="always")
+def soften(tile_code, scores, r, visible, count, peaks, norms, sums):
+    """Turns one row of scores into weights and brings row ``r`` up to date (see `softmax_tile.soften_tile`)."""
+    peak, norm, gathered = peaks[r:].ctypes.data, norms[r:].ctypes.data, sums[r:].ctypes.data
+    call_7(tile_code[SOFTEN], (scores.ctypes.data, visible, count, peak, norm, gathered, sums.shape[1]))
 
 
 @njit(nogil=True, error_model="numpy")
 def to_word_order(row, paired, factor, out):
     """A row times ``factor``, its first ``paired`` numbers in word order (see `attention_tiles`)."""
-    for group in range(0, paired, 16):
-        for i in range(8):
+    for group in range(0, paired, 2 * WIDTH):
+        for i in range(WIDTH):
             out[group + i] = row[group + 2 * i] * factor
-            out[group + 8 + i] = row[group + 2 * i + 1] * factor
+            out[group + WIDTH + i] = row[group + 2 * i + 1] * factor
     for i in range(paired, row.shape[0]):
         out[i] = row[i] * factor
 
@@ -106,10 +54,10 @@ def to_word_order(row, paired, factor, out):
 @njit(nogil=True, error_model="numpy")
 def from_word_order(row, paired, factor, out):
     """The reverse of `to_word_order`."""
-    for group in range(0, paired, 16):
-        for i in range(8):
+    for group in range(0, paired, 2 * WIDTH):
+        for i in range(WIDTH):
             out[group + 2 * i] = row[group + i] * factor
-            out[group + 2 * i + 1] = row[group + 8 + i] * factor
+            out[group + 2 * i + 1] = row[group + WIDTH + i] * factor
     for i in range(paired, row.shape[0]):
         out[i] = row[i] * factor
 
@@ -124,43 +72,35 @@ def attend_direct(
     ``q`` float32 [rows, head_dim] is already scaled and, for bfloat16, in word order, as ``sums`` will be. Row i sees
     slots below ``limits[i]``, which never fall from row to row; only slots ``begin .. end`` are looked at. ``keys``
     and ``values`` are addresses of one head in block 0, ``block_stride`` the bytes from one block to the next.
-    ``begin`` is a multiple of the chunk; a block is a part of a chunk, or a multiple of it.
+    ``begin`` is where a block begins, or chunks later; a block is a part of a chunk, or a multiple of it.
     """
     head_dim = q.shape[1]
     line = head_dim * (2 if bf16 else 4)
     kind = MAX_QUERIES - 1 if bf16 else -1  # bfloat16 tiles follow those of float32
     score_at, score_line, row_line = scores.ctypes.data, scores.strides[0], q.strides[0]
-    last, blocks_ahead = (end - 1) // block_size, PREFETCH_SLOTS // block_size
+    blocks = (end - 1) // block_size + 1
     for start in range(begin, end, CHUNK):
         first, offset = start // block_size, start % block_size * line  # 0, but in blocks longer than a chunk
-        ahead = offset + PREFETCH_SLOTS * line if block_size > CHUNK else 0
+        entry, reach = table.ctypes.data + 4 * first, blocks - first
         for row in range(0, rows, MAX_QUERIES):
             n = min(MAX_QUERIES, rows - row)
             count = min(CHUNK, min(end, limits[row + n - 1]) - start)
             if count <= 0:
                 continue
-            score_code, value_code = tile_code[SCORES + kind + n], tile_code[VALUES + kind + n]
             query, total = q.ctypes.data + row * row_line, sums.ctypes.data + row * row_line
-            logical = first  # counted up: a division takes as long as a few slots
-            for t in range(0, count, block_size):
-                run = min(block_size, count - t)
-                at = table[logical] * block_stride + offset
-                next_at = table[min(logical + blocks_ahead, last)] * block_stride + ahead
-                logical += 1
-                call_10(
-                    score_code,
-                    (keys + at, line, run, query, row_line, head_dim, score_at + 4 * t, score_line, keys + next_at,
-                     values + at),
-                )  # fmt: skip
+            call_12(
+                tile_code[SCORES + kind + n],
+                (keys + offset, entry, block_stride, block_size, line, count, reach, query, row_line, head_dim,
+                 score_at, score_line),
+            )  # fmt: skip
             for r in range(row, row + n):
                 visible = min(count, limits[r] - start)
-                peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])
-            logical = first
-            for t in range(0, count, block_size):
-                run = min(block_size, count - t)
-                at = values + table[logical] * block_stride + offset
-                logical += 1
-                call_8(value_code, (at, line, run, score_at + 4 * t, score_line, head_dim, total, row_line))
+                soften(tile_code, scores[r - row], r, visible, count, peaks, norms, sums)
+            call_12(
+                tile_code[VALUES + kind + n],
+                (values + offset, entry, block_stride, block_size, line, count, reach, score_at, score_line, head_dim,
+                 total, row_line),
+            )  # fmt: skip
 
 
 @njit(nogil=True, error_model="numpy")
@@ -171,7 +111,7 @@ def attend_gathered(
     """As `attend_direct`, for many queries: each chunk of keys and values is unpacked once for all of them.
 
     Keys become panels of 16 slots, so that scores, and sums over values, are products of `tiles`.
-    ``unpacked`` float32 [3, chunk * head_dim] belongs to the thread.
+    ``unpacked`` float32 [4, chunk * head_dim] belongs to the thread.
     """
     head_dim = q.shape[1]
     line = head_dim * (2 if bf16 else 4)
@@ -205,50 +145,107 @@ def attend_gathered(
                 call_8(code, (at, 4 * PANEL, query, row_line, head_dim, score_at + 4 * t, score_line, 0))
             for r in range(row, row + n):
                 visible = min(count, limits[r] - start)
-                peaks[r], norms[r] = soften(scores[r - row], visible, count, peaks[r], norms[r], sums[r])
+                soften(tile_code, scores[r - row], r, visible, count, peaks, norms, sums)
             for d in range(0, head_dim, PANEL):
                 at = gathered + 4 * d
                 call_8(code, (at, 4 * head_dim, score_at, score_line, count, total + 4 * d, row_line, 1))
 
 
 @njit(nogil=True, error_model="numpy")
+def attend_matrix(
+    tile_code, rows, q, table, keys, values, block_stride, block_size, begin, end, peaks, norms, sums, scratch
+):
+    """As `attend_direct` for many queries that all see slots ``begin .. end``, at most 256, with the matrix unit.
+
+    The cache is bfloat16 in blocks of 16 to 128 slots, ``head_dim`` a multiple of 32. ``q`` is in plain order, ``sums``
+    in pair order (see `matrix_tiles`); both have room for whole groups of 16 rows.
+    """
+    head_dim, row_line = q.shape[1], q.strides[0]
+    line, count, first = 2 * head_dim, end - begin, begin // block_size
+    entry, reach = table.ctypes.data + 4 * first, (end - 1) // block_size + 1 - first
+    paired_values, scores, words, packed = (
+        scratch[0].ctypes.data, scratch[1].ctypes.data, scratch[2].ctypes.data, scratch[3].ctypes.data,
+    )  # fmt: skip
+    weights = words + 128 * 64
+    call_9(
+        tile_code[MATRIX_VALUES],
+        (values, entry, block_stride, block_size, line, count, reach, head_dim, paired_values),
+    )
+    for row in range(0, rows, 16):
+        query, total = q.ctypes.data + row * row_line, sums.ctypes.data + row * row_line
+        call_4(tile_code[MATRIX_QUERIES], (query, row_line, head_dim, packed))
+        call_10(
+            tile_code[MATRIX_SCORES],
+            (keys, entry, block_stride, block_size, line, count, reach, packed, head_dim, scores),
+        )
+        peak, norm = peaks[row:].ctypes.data, norms[row:].ctypes.data
+        call_6(tile_code[MATRIX_SOFTEN], (scores, count, peak, norm, words, weights))
+        call_5(tile_code[MATRIX_SUMS], (weights, paired_values, count, head_dim, total))
+
+
+@njit(nogil=True, error_model="numpy")
+def from_pair_order(row, factor, out):
+    """A row times ``factor``, from pair order (see `matrix_tiles`)."""
+    for group in range(0, row.shape[0], 32):
+        for part in range(8):
+            to, at = group + 4 * part, group + part % 2 * 16 + part // 2 * 4
+            for i in range(4):
+                out[to + i] = row[at + i] * factor
+
+
+@njit(nogil=True, error_model="numpy")
 def attend_tile(
-    tile_code, tile, head, group, query, scale, positions, table, keys, values, block_stride, block_size, bf16,
-    partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
+    tile_code, tile, head, group, query, scale, positions, order, first_part, table, keys, values, block_stride,
+    block_size, bf16, partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
 ):  # fmt: skip
-    """Attention of one tile for one KV head, to ``out`` [num_tokens, heads, head_dim] or to its partial result.
+    """Attention of one tile for one KV head, to ``out`` [num_tokens, heads, head_dim] or to partial results.
 
     ``query`` is [num_tokens, heads or more, head_dim]. Scratch of the thread: ``q`` and ``sums`` [16 * group,
     head_dim], ``stats`` [2, 16 * group] (peaks, norms), ``limits`` int32 [16 * group], ``scores`` [6, chunk + 16],
-    ``unpacked`` [3, chunk * head_dim].
+    ``unpacked`` [4, chunk * head_dim].
     """
     head_dim = query.shape[2]
-    first, tokens, partial = tile[FIRST_ROW], tile[TOKENS], tile[PARTIAL]
-    gathered = tokens * group >= GATHER_FROM and head_dim % PANEL == 0
-    paired = 0 if gathered or not bf16 else head_dim // 16 * 16
-    for row in range(tokens * group):
-        token = first + row // group
-        limits[row], stats[0, row], stats[1, row] = positions[token] + 1, np.float32(-1e30), np.float32(0)
+    first, rows, begin, end = tile[FIRST], tile[TOKENS] * group, tile[BEGIN], tile[END]
+    for row in range(rows):
+        limits[row] = min(positions[order[first + row // group]] + 1, end)
+    by_matrix = (
+        tile_code[MATRIX_SUMS] != 0 and bf16 and rows >= MATRIX_FROM and limits[0] == end and end - begin <= SPLIT
+        and head_dim % 32 == 0 and block_size >= 16 and CHUNK % block_size == 0
+    )  # fmt: skip
+    gathered = rows >= GATHER_FROM and head_dim % PANEL == 0
+    paired = 0 if by_matrix or gathered or not bf16 else head_dim // (2 * WIDTH) * (2 * WIDTH)
+    for row in range(rows):
+        token = order[first + row // group]
         to_word_order(query[token, head * group + row % group], paired, scale, q[row])
+        stats[0, row], stats[1, row] = np.float32(LOWEST), np.float32(0)
         for d in range(head_dim):
             sums[row, d] = np.float32(0)
-    if gathered:
+    if by_matrix:
+        attend_matrix(
+            tile_code, rows, q, table, keys, values, block_stride, block_size, begin, end, stats[0], stats[1], sums,
+            unpacked,
+        )  # fmt: skip
+    elif gathered:
         attend_gathered(
-            tile_code, tokens * group, q, limits, table, keys, values, block_stride, block_size, bf16,
-            tile[BEGIN], tile[END], stats[0], stats[1], sums, scores, unpacked,
+            tile_code, rows, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end,
+            stats[0], stats[1], sums, scores, unpacked,
         )  # fmt: skip
     else:
         attend_direct(
-            tile_code, tokens * group, q, limits, table, keys, values, block_stride, block_size, bf16,
-            tile[BEGIN], tile[END], stats[0], stats[1], sums, scores,
+            tile_code, rows, q, limits, table, keys, values, block_stride, block_size, bf16, begin, end,
+            stats[0], stats[1], sums, scores,
         )  # fmt: skip
-    for row in range(tokens * group):
-        token, index = first + row // group, head * group + row % group
-        if partial >= 0:
+    for row in range(rows):
+        token, index = order[first + row // group], head * group + row % group
+        factor, target = np.float32(1) / stats[1, row], out[token, index]
+        if first_part[token] >= 0:
+            partial = first_part[token] + tile[PART]
             partial_stats[partial, index, 0], partial_stats[partial, index, 1] = stats[0, row], stats[1, row]
-            from_word_order(sums[row], paired, np.float32(1), partial_sums[partial, index])
+            factor, target = np.float32(1), partial_sums[partial, index]
+        if by_matrix:
+            from_pair_order(sums[row], factor, target)
         else:
-            from_word_order(sums[row], paired, np.float32(1) / stats[1, row], out[token, index])
+            from_word_order(sums[row], paired, factor, target)
 
 
 @njit(nogil=True, fastmath=REORDER, error_model="numpy")

@@ -19,7 +19,7 @@ import numba
 from llvmlite import binding
 from numba import config, types
 
-from . import attention, pack, step
+from . import pack, plan, step
 from .machine_code import TileCode, build_object, load_object, processor
 
 VECTOR_64, VECTOR_32 = types.int64[::1], types.int32[::1]
@@ -27,16 +27,19 @@ FLOATS = tuple(types.Array(types.float32, axes, "C") for axes in range(4))
 INTS_32, INTS_64 = types.int32[:, ::1], types.int64[:, ::1]
 TILES_FILE = "tiles.o"
 COMPILED_SOURCES = (
-    "attention", "attention_tiles", "compiled", "elementwise", "machine_code", "pack", "primitives", "products",
-    "step", "tiles",
+    "attention", "attention_tiles", "compiled", "elementwise", "machine_code", "matrix_tiles", "pack", "plan",
+    "primitives", "products", "softmax_tile", "step", "tiles",
 )  # fmt: skip
 BYTES, READ_ONLY = types.uint8[:, ::1], types.Array(types.uint8, 2, "C", readonly=True)
 FILL_Q4, FILL_Q8 = (READ_ONLY, types.int64, BYTES, BYTES), (READ_ONLY, BYTES)
-PLAN = (VECTOR_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32)
+PLAN = (
+    VECTOR_32, VECTOR_32, INTS_32, types.int64, types.boolean,
+    VECTOR_32, VECTOR_32, INTS_32, INTS_32, INTS_32, INTS_32, INTS_32,
+)  # fmt: skip
 STEP = (
     types.int64, types.int64, VECTOR_64, VECTOR_64, types.float32, types.float32,
     INTS_64, INTS_64, FLOATS[2], FLOATS[2], FLOATS[2],
-    VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
+    VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
     FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], types.int16[:, ::1], FLOATS[3],
     FLOATS[3], FLOATS[3], FLOATS[2], VECTOR_64,
     FLOATS[3], FLOATS[3], FLOATS[3], INTS_32, FLOATS[3], FLOATS[3], FLOATS[3],
@@ -108,7 +111,7 @@ def compile_functions(folder: Path | None) -> CompiledFunctions:
     wanted = (
         (pack.fill_q4, FILL_Q4),
         (pack.fill_q8, FILL_Q8),
-        (attention.plan_tiles, PLAN),
+        (plan.plan_tiles, PLAN),
         (step.decoder_step, STEP),
     )
     if folder is not None:
@@ -118,7 +121,7 @@ def compile_functions(folder: Path | None) -> CompiledFunctions:
     for dispatcher, signature in wanted:
         dispatcher.compile(signature)
     tiles = load_tiles(folder)
-    return CompiledFunctions(step.decoder_step, attention.plan_tiles, tiles, time.perf_counter() - begin, folder)
+    return CompiledFunctions(step.decoder_step, plan.plan_tiles, tiles, time.perf_counter() - begin, folder)
 
 
 def load_tiles(folder: Path | None) -> TileCode:

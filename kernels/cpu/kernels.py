@@ -14,7 +14,7 @@ import torch
 
 from ..interface import DecoderProgram, DecoderShape, DecoderWeights
 from ..reference import ReferenceKernels
-from .attention_tiles import WIDTH
+from .attention_tiles import UNIT
 from .compiled import CompiledFunctions, cache_folder, compile_functions, is_cached, prepare_folder
 from .program import CpuProgram
 from .threads import Team, default_threads
@@ -127,8 +127,8 @@ class CpuKernels(ReferenceKernels):
 
     def can_fuse(self, shape: DecoderShape) -> bool:
         """See `Kernels.can_fuse`."""
-        if shape.head_dim % WIDTH:
-            self._refusal = f"the compiled kernels need a head size in multiples of {WIDTH}, not {shape.head_dim}"
+        if shape.head_dim % UNIT:
+            self._refusal = f"the compiled kernels need a head size in multiples of {UNIT}, not {shape.head_dim}"
         elif any(shape.layer_windows):
             self._refusal = "the compiled kernels do not know sliding windows yet"
         else:

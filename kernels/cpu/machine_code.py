@@ -14,6 +14,8 @@ from llvmlite import binding, ir
 from numba import config
 
 from .attention_tiles import attention_tile_names, define_attention_tiles
+from .matrix_tiles import NAMES as MATRIX_NAMES
+from .matrix_tiles import define_matrix_tiles, is_permitted
 from .tiles import define_product_tiles, product_tile_names
 
 
@@ -22,7 +24,7 @@ class TileCode:
     """Loaded tiles.
 
     Attributes:
-        addresses: int64, in the order of `tile_names`.
+        addresses: int64, in the order of `tile_names`; 0 for those that this processor has not.
         engine: owns the memory the addresses point into.
     """
 
@@ -56,7 +58,7 @@ def target_machine() -> binding.TargetMachine:
 
 def tile_names() -> list[str]:
     """Names of the tiles in the order of their addresses."""
-    return [*product_tile_names(), *attention_tile_names()]
+    return [*product_tile_names(), *attention_tile_names(), *MATRIX_NAMES]
 
 
 def tile_module() -> ir.Module:
@@ -64,6 +66,7 @@ def tile_module() -> ir.Module:
     module = ir.Module("pagedchat_tiles")
     define_product_tiles(module)
     define_attention_tiles(module)
+    define_matrix_tiles(module)
     return module
 
 
@@ -88,6 +91,8 @@ def load_object(code: bytes) -> TileCode:
     engine = binding.create_mcjit_compiler(empty, target_machine())
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    addresses = [engine.get_function_address(name) for name in tile_names()]
+    names = tile_names() if is_permitted() else tile_names()[: -len(MATRIX_NAMES)]
+    addresses = [engine.get_function_address(name) for name in names]
     assert all(addresses)
+    addresses += [0] * (len(tile_names()) - len(names))
     return TileCode(np.array(addresses, np.int64), engine)

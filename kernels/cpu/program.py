@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from ..interface import AttentionBatch, DecoderShape, DecoderWeights, Weight
-from .attention import CHUNK, TILE_TOKENS
+from .attention_tiles import CHUNK
 from .compiled import CompiledFunctions
 from .pack import PackedMatrix, pack
+from .plan import TILE_TOKENS
 from .products import Q4, Q8
 from .step import STAGES_A_PRODUCT
 from .threads import Team
@@ -108,7 +109,8 @@ class CpuProgram:
         logits = np.empty((len(sample_rows), self.shape.vocab_size), np.float32)
         with self._lock:
             scratch.reserve(batch.num_tokens)
-            tiles, merges, partials = self._plan(batch, positions)
+            tiles, merges, partials = self._plan(batch, positions, tables)
+            order, first_part = (part[: batch.num_tokens] for part in scratch.plan[:2])
             scratch.reserve_partials(partials)
             stages = np.zeros(self._stages, np.int64)
             rows = batch.num_tokens
@@ -116,20 +118,23 @@ class CpuProgram:
                 self.functions.decoder_step, self.functions.tile_code.addresses, self._dims,
                 np.float32(self.shape.eps), np.float32(self.shape.scale),
                 self._segments, self._products, self._norms, self._cos, self._sin,
-                own(token_ids, np.int64), positions, own(batch.slot_mapping, np.int64), tables, tiles, merges,
+                own(token_ids, np.int64), positions, own(batch.slot_mapping, np.int64), tables, order, first_part,
+                tiles, merges,
                 scratch.all_rows[:rows], own(sample_rows, np.int64), *(part[:rows] for part in scratch.rows),
                 *scratch.partials, logits, stages, *scratch.threads,
             )  # fmt: skip
         return logits
 
-    def _plan(self, batch: AttentionBatch, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        """Tiles and merges of this step (see `attention.plan_tiles`)."""
-        scratch = self._scratch
-        starts, lengths = own(batch.query_start, np.int32), own(batch.seq_lens, np.int32)
+    def _plan(
+        self, batch: AttentionBatch, positions: np.ndarray, tables: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Tiles and merges of this step, and the number of partial results (see `plan.plan_tiles`)."""
+        scratch, starts = self._scratch, own(batch.query_start, np.int32)
         while True:
             tiles, merges, partials = self.functions.plan_tiles(
-                starts, lengths, positions, scratch.tiles, scratch.merges
-            )
+                starts, positions, tables, batch.block_size, not batch.rows_apart, *scratch.plan,
+                scratch.tiles, scratch.merges,
+            )  # fmt: skip
             if tiles <= len(scratch.tiles) and merges <= len(scratch.merges):
                 return scratch.tiles[:tiles], scratch.merges[:merges], partials
             scratch.tiles = np.empty((2 * tiles, 6), np.int32)
@@ -151,7 +156,7 @@ class StepScratch:
             np.zeros((threads, 2, queries), np.float32),
             np.zeros((threads, queries), np.int32),
             np.zeros((threads, MAX_TILE_ROWS, CHUNK + PANEL), np.float32),
-            np.zeros((threads, 3, CHUNK * shape.head_dim), np.float32),
+            np.zeros((threads, 4, CHUNK * shape.head_dim), np.float32),
             np.zeros((threads, MAX_TILE_ROWS, PANEL), np.float32),
         )
         self.partials: list[np.ndarray] = []
@@ -171,6 +176,8 @@ class StepScratch:
         floats = [np.empty((count, width), np.float32) for width in (*widths, shape.intermediate_size)]
         self.rows = [*floats, np.empty((count, widest), np.int16), np.empty((count, widest // 32, 2), np.float32)]
         self.all_rows = np.arange(count, dtype=np.int64)
+        self.plan = [np.empty(count, np.int32) for _ in range(2)]
+        self.plan += [np.empty((count, width), np.int32) for width in (3, 5, 3)]
 
     def reserve_partials(self, partials: int) -> None:
         """Makes room for ``partials`` partial results of attention."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from numba import njit
 
-from .attention import SEQUENCE, attend_tile, merge_partials
+from .attention import attend_tile, merge_partials
 from .elementwise import quantize_row, rms_norm_row, rotate_head, silu_mul_row, store_row
+from .plan import SEQUENCE
 from .primitives import claim, finish, wait_for
 from .products import product, read_row
 
@@ -72,8 +73,8 @@ def rotate_and_store(stage, qkv, dims, layer_keys, layer_values, positions, slot
 
 @njit(nogil=True, error_model="numpy")
 def attend_tiles(
-    thread, tile_code, stage, tiles, dims, scale, query, positions, block_tables, layer_keys, layer_values,
-    partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
+    thread, tile_code, stage, tiles, dims, scale, query, positions, order, first_part, block_tables, layer_keys,
+    layer_values, partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
 ):  # fmt: skip
     """Attention of all tiles and KV heads."""
     kv_heads, head_dim, block_size = dims[KV_HEADS], dims[HEAD_DIM], dims[BLOCK_SIZE]
@@ -87,7 +88,7 @@ def attend_tiles(
     while item < total:
         tile, head = tiles[item // kv_heads], item % kv_heads
         attend_tile(
-            tile_code, tile, head, group, query, scale, positions, block_tables[tile[SEQUENCE]],
+            tile_code, tile, head, group, query, scale, positions, order, first_part, block_tables[tile[SEQUENCE]],
             layer_keys + head * head_stride, layer_values + head * head_stride, kv_heads * head_stride,
             block_size, bf16, partial_sums, partial_stats, out,
             own_q, own_sums, own_stats, own_limits, own_scores, own_unpacked,
@@ -143,7 +144,7 @@ def activate_rows(stage, gate_up, activated, needs_codes, codes, factors):
 @njit(nogil=True, error_model="numpy")
 def decoder_step(
     thread, threads, tile_code, dims, eps, scale, segments, products, norms, cos, sin,
-    token_ids, positions, slots, block_tables, tiles, merges, all_rows, sample_rows,
+    token_ids, positions, slots, block_tables, order, first_part, tiles, merges, all_rows, sample_rows,
     residual, normed, qkv, attended, gate_up, activated, codes, factors, partial_sums, partial_stats, logits, stages,
     q, sums, stats, limits, scores, unpacked, buffers,
 ):  # fmt: skip
@@ -169,8 +170,8 @@ def decoder_step(
             values = keys + half_layer
             rotate_and_store(stage, qkv, dims, keys, values, positions, slots, cos, sin)
             attend_tiles(
-                thread, tile_code, stage + 16, tiles, dims, scale, query, positions, block_tables, keys, values,
-                partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
+                thread, tile_code, stage + 16, tiles, dims, scale, query, positions, order, first_part, block_tables,
+                keys, values, partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
             )  # fmt: skip
             merge_rows(stage + 32, merges, partial_sums, partial_stats, out)
             if needs_codes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pagedchat.engine.headroom import PACKED_BYTES, SPLIT
-from pagedchat.kernels.cpu import attention
+from pagedchat.kernels.cpu import plan
 from pagedchat.kernels.cpu.products import F16, Q4, Q8, panel_bytes
 from pagedchat.kernels.cpu.tiles import PANEL
 
@@ -18,4 +18,4 @@ def test_a_weight_takes_as_many_bytes_as_in_a_panel(kind: str, packed: int) -> N
 
 
 def test_a_row_alone_is_cut_where_the_kernel_cuts_it() -> None:
-    assert SPLIT == attention.SPLIT
+    assert SPLIT == plan.SPLIT

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,8 @@ import torch
 from platformdirs import user_cache_path
 
 import pagedchat
-from pagedchat.kernels.cpu import attention, compiled, elementwise, pack, products, step
+from pagedchat.kernels.cpu import compiled, elementwise, pack, plan, products, step
+from pagedchat.kernels.cpu.matrix_tiles import NAMES as MATRIX_NAMES
 from pagedchat.kernels.cpu.pack import PackedMatrix
 from pagedchat.kernels.cpu.program import StepScratch
 from pagedchat.kernels.interface import AttentionBatch, DecoderShape
@@ -28,7 +30,7 @@ def prepared() -> np.ndarray:
         for function in (
             products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows,
             pack.fill_q4, pack.fill_q8,
-            step.rotate_and_store, step.activate_rows, elementwise.quantize_row, attention.plan_tiles,
+            step.rotate_and_store, step.activate_rows, elementwise.quantize_row, plan.plan_tiles,
         ):  # fmt: skip
             function.enable_caching()
     code = compiled.load_tiles(folder)
@@ -51,24 +53,56 @@ def dims_of(shape: DecoderShape, cache: torch.Tensor) -> np.ndarray:
     return np.array([*sizes, cache.shape[3], cache.shape[1], bf16, cache.data_ptr(), 0], np.int64)
 
 
-def compiled_attention(query: torch.Tensor, cache: torch.Tensor, batch: AttentionBatch, threads: int = 1) -> np.ndarray:
-    """Attention of float32 ``query`` [num_tokens, heads, head_dim] over one layer's cache."""
+@dataclass
+class Planned:
+    """What `plan.plan_tiles` makes of a batch."""
+
+    tiles: np.ndarray
+    merges: np.ndarray
+    order: np.ndarray
+    first_part: np.ndarray
+    partials: int
+
+
+def planned(batch: AttentionBatch) -> Planned:
+    """The plan of one step."""
+    prepared()
+    rows = batch.num_tokens
+    scratch = [np.zeros((rows, *width), np.int32) for width in ((), (), (3,), (5,), (3,))]
+    tiles, merges = np.zeros((4096, 6), np.int32), np.zeros((512, 3), np.int32)
+    count, merged, partials = plan.plan_tiles(
+        batch.query_start, batch.positions, batch.block_tables, batch.block_size, not batch.rows_apart, *scratch,
+        tiles, merges,
+    )  # fmt: skip
+    assert count <= len(tiles) and merged <= len(merges)
+    return Planned(tiles[:count], merges[:merged], scratch[0], scratch[1], partials)
+
+
+def compiled_attention(
+    query: torch.Tensor, cache: torch.Tensor, batch: AttentionBatch, matrix_unit: bool = False
+) -> np.ndarray:
+    """Attention of float32 ``query`` [num_tokens, heads, head_dim] over one layer's cache.
+
+    Args:
+        matrix_unit: use it if the processor has one; it rounds queries and weights to bfloat16.
+    """
     code = prepared()
+    if not matrix_unit:
+        code = code.copy()
+        code[-len(MATRIX_NAMES) :] = 0
     tokens, heads, head_dim = query.shape
     shape = shape_of(heads, cache.shape[2], head_dim)
-    scratch = StepScratch(shape, threads)
-    tiles, merges = np.zeros((512, 6), np.int32), np.zeros((512, 3), np.int32)
-    count, merged, partials = attention.plan_tiles(batch.query_start, batch.seq_lens, batch.positions, tiles, merges)
-    scratch.reserve_partials(partials)
+    scratch, made = StepScratch(shape, 1), planned(batch)
+    scratch.reserve_partials(made.partials)
     stages = np.zeros(4, np.int64)
     out = np.full((tokens, heads, head_dim), np.nan, np.float32)
     keys, values = cache[0].data_ptr(), cache[1].data_ptr()
     step.attend_tiles(
-        0, code, stages.ctypes.data, tiles[:count], dims_of(shape, cache), np.float32(shape.scale),
-        query.numpy(), batch.positions, batch.block_tables, keys, values, *scratch.partials, out,
-        *scratch.threads[:-1],
+        0, code, stages.ctypes.data, made.tiles, dims_of(shape, cache), np.float32(shape.scale),
+        query.numpy(), batch.positions, made.order, made.first_part, batch.block_tables, keys, values,
+        *scratch.partials, out, *scratch.threads[:-1],
     )  # fmt: skip
-    step.merge_rows(stages.ctypes.data + 16, merges[:merged], *scratch.partials, out)
+    step.merge_rows(stages.ctypes.data + 16, made.merges, *scratch.partials, out)
     return out
 
 

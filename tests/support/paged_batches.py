@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,16 +30,25 @@ def paged_case(
     kv_heads: int,
     head_dim: int,
     dtype: torch.dtype = torch.float32,
+    shared: Mapping[int, tuple[int, int]] | None = None,
 ) -> PagedCase:
-    """Sequence i has ``spans[i][1]`` tokens in the cache and asks for those from ``spans[i][0]`` on."""
+    """Sequence i has ``spans[i][1]`` tokens in the cache and asks for those from ``spans[i][0]`` on.
+
+    ``shared[i] = (j, blocks)``: sequence i begins with as many blocks of j, which comes before it.
+    """
     random = np.random.default_rng(seed)
     need = [-(-end // block_size) for _, end in spans]
     total = sum(need) + 3
     order = [int(block) for block in random.permutation(total)]
-    tables = [[order.pop() for _ in range(count)] for count in need]
+    tables, own = [], []
+    for i, count in enumerate(need):
+        j, blocks = (shared or {}).get(i, (0, 0))
+        tables.append(tables[j][:blocks] if blocks else [])
+        own.append(blocks * block_size)
+        tables[i] += [order.pop() for _ in range(count - blocks)]
     cache = torch.full((2, total, kv_heads, block_size, head_dim), float("nan"), dtype=dtype)
-    for table, (_, end) in zip(tables, spans, strict=True):
-        for position in range(end):
+    for table, first, (_, end) in zip(tables, own, spans, strict=True):
+        for position in range(first, end):
             content = torch.from_numpy(random.standard_normal((2, kv_heads, head_dim), np.float32))
             cache[:, table[position // block_size], :, position % block_size] = content.to(dtype)
     batch = attention_batch(tables, spans, block_size)
