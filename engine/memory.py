@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,3 +70,11 @@ def _process_limits() -> list[tuple[int, int]]:
         if limit != resource.RLIM_INFINITY:
             return [(limit, psutil.Process().memory_info().vms)]
     return []
+
+
+def give_back_freed() -> None:
+    """Hand memory that is free, but kept by the C library, back to the system. Does nothing where that cannot be said
+    (glibc can)."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)

@@ -115,6 +115,7 @@ class ModelRunner:
     def describe(self) -> dict[str, Any]:
         """What runs here and why: device, dtype, kernels, threads (of the CPU), reason, compiling, weight_bytes,
         kv_bytes, step_bytes (the most that a step takes)."""
+        self.decoder.adopt_program()
         kernels = self.decoder.kernels
         return {
             "device": self._facts["device"],

@@ -29,6 +29,7 @@ from .config import EngineConfig
 from .errors import EngineError, PagedChatError, is_out_of_memory
 from .fault_text import print_fault, print_faults_without_words
 from .lean_torch import without_compiler_parts
+from .memory import give_back_freed
 from .worker_loop import WorkerLoop
 
 DEFAULT_ENGINE = "pagedchat.engine.engine:Engine"
@@ -61,6 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
     engine = _load(factory, start["config"], send)
     if engine is None:
         os._exit(1)
+    give_back_freed()
     gc.freeze()  # what was loaded stays; no collection needs to walk it between two tokens
     gc.enable()
     print_faults_without_words()  # from here on, errors may hold text of chats

@@ -27,6 +27,7 @@ from ...kernels.interface import (
 from ...kernels.reference import dense
 from ..errors import ModelFileError
 from ..kv_layout import kv_layout
+from ..memory import give_back_freed
 from .rope import rotary_tables
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Decoder:
         self._holder: DecoderProgram | None = None
         if self._compiling is not None and not serves_plain(shape, deterministic):
             wait([self._compiling])
-        self._adopt_program()
+        self.adopt_program()
         if self._holder is None:
             self._holder = OperationSteps(shape, weights, kernels, kv_cache)
 
@@ -82,7 +83,7 @@ class Decoder:
 
         ``groups`` has the rows' block tables of each KV group.
         """
-        self._adopt_program()
+        self.adopt_program()
         assert self._holder is not None
         if not self.deterministic:
             return self._holder.forward(token_ids, groups, sample_rows)
@@ -91,8 +92,9 @@ class Decoder:
             return self._holder.forward_by_row(token_ids, groups, sample_rows)
         return self._holder.forward(token_ids, groups, sample_rows)
 
-    def _adopt_program(self) -> None:
-        """Switches to the compiled program once it is there; between steps, since both use the same cache."""
+    def adopt_program(self) -> None:
+        """Switches to the compiled program once it is there, and gives back what plain torch took; between steps, since
+        both use the same cache."""
         if self._compiling is None or not self._compiling.done():
             return
         compiling, self._compiling = self._compiling, None
@@ -100,6 +102,7 @@ class Decoder:
             log.warning("The compiled kernels failed: %s", compiling.exception())
         else:
             self._holder = compiling.result()
+            give_back_freed()
 
 
 class OperationSteps:
