@@ -100,13 +100,11 @@ pass_on("stop", "stop", "message")
 @call
 async def open_(connection: Connection, frame: View) -> View:
     """Show a chat (null: none yet), at a message if one is named."""
-    service = connection.hub.service
-    draft = await service.library.draft(frame["session"] or "")
+    draft = await connection.hub.service.library.draft(frame["session"] or "")
     if frame["session"] is None:
         connection.leave_session()
         return {"draft": draft}
-    opened = await connection.open(frame["session"], frame.get("message"))
-    return {**opened, "draft": draft, "queue": await service.queue.view(frame["session"])}
+    return {**await connection.open(frame["session"], frame.get("message")), "draft": draft}
 
 
 @call

@@ -69,6 +69,7 @@ class Connection:
         self._replies: set[str] = set()
         self._rates: View | None = None
         self._nodes: dict[str, View] = {}
+        self._queue: list[View] | None = None
 
     # -- what the hub notes -----------------------------------------------------------------------------------------
 
@@ -90,6 +91,8 @@ class Connection:
     def note_shelf(self, event: View) -> None:
         """Folders, presets, a draft, a branch or the trash have changed."""
         kind = event["type"]
+        if kind == "queue":
+            self._queue = event["queue"]
         rest = {name: value for name, value in event.items() if name != "type"}
         self._put({"ev": kind, **rest})
 
@@ -134,7 +137,8 @@ class Connection:
         self._put(frame)
 
     async def open(self, session_id: str, message_id: str | None = None) -> View:
-        """Show another chat; the answer is its branch.
+        """Show another chat; the answer is its branch, and what waits in it. What is told from now on builds on it, so
+        nothing may be awaited before it is sent.
 
         Args:
             message_id: a message that has to be in that branch, so that it may have to change.
@@ -144,8 +148,9 @@ class Connection:
         """
         async with self._lock:
             before = self.session_id
-            self.session_id = session_id
+            self.session_id, self._queue = session_id, None
             try:
+                queue = await self.hub.service.queue.view(session_id)
                 opened = await self._opened_at(session_id, message_id)
             except PagedChatError:
                 self.session_id, self._ids = before, []
@@ -154,7 +159,8 @@ class Connection:
             self._path = False
             self.panel.left()
             self.panel.note_table()
-            return {**self._path_of(opened), "info": self.hub.client.status.info}
+            queue = queue if self._queue is None else self._queue  # it has changed meanwhile
+            return {**self._path_of(opened), "info": self.hub.client.status.info, "queue": queue}
 
     async def _opened_at(self, session_id: str, message_id: str | None) -> View:
         begin = partial(first_shown, message_id=message_id)

@@ -64,6 +64,32 @@ def test_a_page_that_opens_in_the_middle_has_everything(tmp_path: Path) -> None:
     with_room(tmp_path, FakeEngineClient([TEXT], delay_s=0.004), story)
 
 
+def test_a_chat_whose_queue_is_slow_to_read_opens_with_all_that_was_written_meanwhile(tmp_path: Path) -> None:
+    async def story(room: ChatRoom, hub: Hub) -> None:
+        session, queue = await room.new(), room.service.queue
+        sent = await room.service.send(session, None, "hi")
+        reply = sent["reply"]["id"]
+        await queue.add(session, reply, "And then?")
+        view = queue.view
+
+        async def slow_view(session_id: str) -> list[dict[str, Any]]:
+            found = await view(session_id)
+            queue.view = view  # type: ignore[method-assign]
+            await asyncio.sleep(0.1)
+            await queue.add(session, reply, "And after that?")
+            await asyncio.sleep(0.1)
+            return found
+
+        queue.view = slow_view  # type: ignore[method-assign]
+        page = FakePage(hub)
+        opened = await page.call("open", session=session)
+        assert [one["text"] for one in opened["queue"]][:2] == ["And then?", "And after that?"]
+        await room.end_of(reply)
+        await page.until(lambda: page.blocks[reply] == [block.html for block in render_blocks(TEXT * 3)])
+
+    with_room(tmp_path, FakeEngineClient([TEXT * 3, "Later."], delay_s=0.004), story)
+
+
 def test_a_page_that_is_slow_to_read_gets_fewer_frames_and_no_backlog(tmp_path: Path) -> None:
     long = "word " * 190
 
