@@ -28,7 +28,7 @@ INTS_32, INTS_64 = types.int32[:, ::1], types.int64[:, ::1]
 TILES_FILE = "tiles.o"
 COMPILED_SOURCES = (
     "attention", "attention_tiles", "compiled", "elementwise", "machine_code", "matrix_tiles", "pack", "plan",
-    "primitives", "products", "softmax_tile", "step", "tiles",
+    "prefill", "prefill_tiles", "primitives", "products", "softmax_tile", "step", "tiles",
 )  # fmt: skip
 BYTES, READ_ONLY = types.uint8[:, ::1], types.Array(types.uint8, 2, "C", readonly=True)
 FILL_Q4, FILL_Q8 = (READ_ONLY, types.int64, BYTES, BYTES), (READ_ONLY, BYTES)
@@ -39,10 +39,11 @@ PLAN = (
 STEP = (
     types.int64, types.int64, VECTOR_64, VECTOR_64, types.float32, types.float32,
     INTS_64, INTS_64, FLOATS[2], FLOATS[2], FLOATS[2],
-    VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
+    VECTOR_64, VECTOR_32, VECTOR_64, INTS_32, VECTOR_32, VECTOR_32, INTS_32, INTS_32, INTS_32, VECTOR_64, VECTOR_64,
     FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], types.int16[:, ::1], FLOATS[3],
     FLOATS[3], FLOATS[3], FLOATS[2], VECTOR_64,
     FLOATS[3], FLOATS[3], FLOATS[3], INTS_32, FLOATS[3], FLOATS[3], FLOATS[3],
+    types.int64, types.int64, types.int16[:, ::1], FLOATS[2], INTS_32,
 )  # fmt: skip
 
 

@@ -110,6 +110,8 @@ class CpuKernels(ReferenceKernels):
             return f"plain torch, the kernels could not be compiled ({failure})"
         best = next((name for name in ("avx512bw", "avx2", "neon") if name in FEATURES), "no vector extension")
         text = f"compiled for this processor ({best}), {self.threads} thread{'s' * (self.threads != 1)} of its own"
+        remark = getattr(self._program.result(), "remark", "")
+        text += f", {remark}" if remark else ""
         return text + (f"; compiled anew at each start: {self.unwritable}" if self.unwritable else "")
 
     @reason.setter

@@ -16,6 +16,7 @@ from numba import config
 from .attention_tiles import attention_tile_names, define_attention_tiles
 from .matrix_tiles import NAMES as MATRIX_NAMES
 from .matrix_tiles import define_matrix_tiles, is_permitted
+from .prefill_tiles import define_prefill_tiles, prefill_tile_names
 from .tiles import define_product_tiles, product_tile_names
 
 
@@ -58,7 +59,7 @@ def target_machine() -> binding.TargetMachine:
 
 def tile_names() -> list[str]:
     """Names of the tiles in the order of their addresses."""
-    return [*product_tile_names(), *attention_tile_names(), *MATRIX_NAMES]
+    return [*product_tile_names(), *attention_tile_names(), *prefill_tile_names(), *MATRIX_NAMES]
 
 
 def tile_module() -> ir.Module:
@@ -66,6 +67,7 @@ def tile_module() -> ir.Module:
     module = ir.Module("pagedchat_tiles")
     define_product_tiles(module)
     define_attention_tiles(module)
+    define_prefill_tiles(module)
     define_matrix_tiles(module)
     return module
 

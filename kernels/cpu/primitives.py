@@ -67,7 +67,7 @@ def indirect(count: int):
     return call
 
 
-call_4, call_5, call_6, call_7 = indirect(4), indirect(5), indirect(6), indirect(7)
+call_3, call_4, call_5, call_6, call_7 = indirect(3), indirect(4), indirect(5), indirect(6), indirect(7)
 call_8, call_9, call_10, call_12 = indirect(8), indirect(9), indirect(10), indirect(12)
 
 

@@ -11,10 +11,14 @@ import torch
 from ..interface import AttentionBatch, DecoderShape, DecoderWeights, Weight
 from .attention_tiles import CHUNK
 from .compiled import CompiledFunctions
+from .crossover import crossover
+from .many_rows import ManyRows, best_tile
 from .pack import PackedMatrix, pack
-from .plan import TILE_TOKENS
-from .products import Q4, Q8
-from .step import STAGES_A_PRODUCT
+from .plan import SEQUENCE, TILE_TOKENS
+from .prefill import NO_TILE
+from .prefill_tiles import ROW_BLOCK
+from .products import F32, KIND, Q4, Q8
+from .step import GATE_UP, STAGES_A_PRODUCT
 from .threads import Team
 from .tiles import MAX_TILE_ROWS, PANEL
 
@@ -47,6 +51,11 @@ class WeightTable:
             column += matrix.rows
         self.products.append((first, len(weights), int(codes)))
         return first
+
+    @property
+    def known_as_bf16(self) -> bool:
+        """Whether products of many rows can read all matrices."""
+        return all(matrix.kind != F32 and matrix.columns % 32 == 0 for matrix in self.matrices)
 
     @property
     def nbytes(self) -> int:
@@ -91,6 +100,7 @@ class CpuProgram:
         cache = (shape.head_dim, kv_cache.shape[4], kv_cache.shape[2], int(bf16), kv_cache.data_ptr())
         self._dims = np.array([*sizes, *cache, embedding], np.int64)
         self._scratch = StepScratch(shape, team.threads)
+        self._many = self._many_rows(bf16 and table.known_as_bf16)
         self._stages = 2 * (1 + STAGES_A_PRODUCT * (4 * shape.num_layers + 1))
         assert head == embedding or weights.embedding is not weights.head
 
@@ -99,18 +109,35 @@ class CpuProgram:
         """Memory of the packed weights."""
         return self._table.nbytes + self._norms.nbytes
 
+    @property
+    def remark(self) -> str:
+        """How it computes, where that is not the same on all processors; may be empty."""
+        return self._many.remark
+
+    def _many_rows(self, allowed: bool) -> ManyRows:
+        """The path for many rows, from as many as it is faster for the largest matrices of a layer."""
+        tile = best_tile() if allowed else NO_TILE
+        if tile == NO_TILE:
+            return ManyRows(self.shape, self.team.threads, tile)
+        kind = self._table.segments[self._table.products[GATE_UP][0]][KIND]
+        least = crossover(self.functions.folder, self.functions.tile_code.addresses, kind, tile)
+        return ManyRows(self.shape, self.team.threads, tile, least)
+
     def forward(self, token_ids: np.ndarray, groups: Sequence[AttentionBatch], sample_rows: np.ndarray) -> np.ndarray:
         """See `DecoderProgram.forward`; knows models with one KV group."""
         (batch,) = groups
         if batch.num_tokens == 0:
             return np.empty((0, self.shape.vocab_size), np.float32)
         positions, tables = own(batch.positions, np.int32), own(batch.block_tables, np.int32)
-        scratch = self._scratch
-        logits = np.empty((len(sample_rows), self.shape.vocab_size), np.float32)
+        scratch, many = self._scratch, self._many
+        logits = np.empty((whole_blocks(len(sample_rows)), self.shape.vocab_size), np.float32)[: len(sample_rows)]
         with self._lock:
             scratch.reserve(batch.num_tokens)
             tiles, merges, partials = self._plan(batch, positions, tables)
             order, first_part = (part[: batch.num_tokens] for part in scratch.plan[:2])
+            spans = many.spans_of(batch, positions)
+            if len(spans):
+                tiles = tiles[~np.isin(tiles[:, SEQUENCE], spans[:, SEQUENCE])]
             scratch.reserve_partials(partials)
             stages = np.zeros(self._stages, np.int64)
             rows = batch.num_tokens
@@ -119,9 +146,10 @@ class CpuProgram:
                 np.float32(self.shape.eps), np.float32(self.shape.scale),
                 self._segments, self._products, self._norms, self._cos, self._sin,
                 own(token_ids, np.int64), positions, own(batch.slot_mapping, np.int64), tables, order, first_part,
-                tiles, merges,
+                tiles, merges, spans,
                 scratch.all_rows[:rows], own(sample_rows, np.int64), *(part[:rows] for part in scratch.rows),
                 *scratch.partials, logits, stages, *scratch.threads,
+                many.tile_for(batch), many.least_rows, many.halves, many.floats, many.limits,
             )  # fmt: skip
         return logits
 
@@ -167,14 +195,15 @@ class StepScratch:
         """Makes room for ``rows`` tokens."""
         if rows <= self.capacity:
             return
-        self.capacity = max(rows, min(2 * self.capacity, rows + 512))
+        self.capacity = whole_blocks(max(rows, min(2 * self.capacity, rows + 512)))
         shape, count = self.shape, self.capacity
         attended = shape.num_heads * shape.head_dim
         qkv = attended + 2 * shape.num_kv_heads * shape.head_dim
         widest = -(-max(shape.hidden_size, attended, shape.intermediate_size) // 32) * 32
         widths = (shape.hidden_size, shape.hidden_size, qkv, attended, 2 * shape.intermediate_size)
         floats = [np.empty((count, width), np.float32) for width in (*widths, shape.intermediate_size)]
-        self.rows = [*floats, np.empty((count, widest), np.int16), np.empty((count, widest // 32, 2), np.float32)]
+        codes = np.empty((count, widest + 32), np.int16)  # 32 more: rows must not lie whole pages apart
+        self.rows = [*floats, codes, np.empty((count, widest // 32, 2), np.float32)]
         self.all_rows = np.arange(count, dtype=np.int64)
         self.plan = [np.empty(count, np.int32) for _ in range(2)]
         self.plan += [np.empty((count, width), np.int32) for width in (3, 5, 3)]
@@ -188,6 +217,11 @@ class StepScratch:
             np.empty((partials, heads, head_dim), np.float32),
             np.empty((partials, heads, 2), np.float32),
         ]
+
+
+def whole_blocks(rows: int) -> int:
+    """Rows up to the end of the last block that products of many rows take."""
+    return -(-rows // ROW_BLOCK) * ROW_BLOCK
 
 
 def own(values: np.ndarray, dtype: type) -> np.ndarray:

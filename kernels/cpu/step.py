@@ -13,15 +13,18 @@ from __future__ import annotations
 from numba import njit
 
 from .attention import attend_tile, merge_partials
-from .elementwise import quantize_row, rms_norm_row, rotate_head, silu_mul_row, store_row
+from .elementwise import quantize_row, rms_norm_row, rotate_head, round_row, silu_mul_row, store_row
 from .plan import SEQUENCE
+from .prefill import attend_spans, many_rows_product
 from .primitives import claim, finish, wait_for
 from .products import product, read_row
 
 HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BLOCK_SIZE, NUM_BLOCKS, BF16_CACHE, CACHE, EMBEDDING = range(11)
 QKV, OUTPUT, GATE_UP, DOWN = range(4)
 FIRST_SEGMENT, SEGMENTS, NEEDS_CODES = range(3)
-STAGES_A_PRODUCT = 5
+PLAIN, INTEGERS, BFLOATS = range(3)
+"""How a product reads its inputs: float32, 16-bit integers with scales, or bfloat16."""
+STAGES_A_PRODUCT = 6
 """Stages that end in one product; a stage takes two int64."""
 
 
@@ -37,13 +40,21 @@ def embed_rows(stage, segment, token_ids, residual):
 
 
 @njit(nogil=True, error_model="numpy")
-def norm_rows(stage, residual, rows, weight, eps, normed, needs_codes, codes, factors):
-    """Norms of ``residual[rows]``, as float32 and, where needed, as 16-bit inputs."""
+def prepare_row(form, x, codes, factors):
+    """One row, or a part of it, as inputs of a product of this form."""
+    if form == INTEGERS:
+        quantize_row(x, codes, factors[: x.shape[0] // 32])
+    elif form == BFLOATS:
+        round_row(x, codes)
+
+
+@njit(nogil=True, error_model="numpy")
+def norm_rows(stage, residual, rows, weight, eps, normed, form, codes, factors):
+    """Norms of ``residual[rows]``, as float32 and in the form of the product that reads them."""
     i = claim(stage)
     while i < rows.shape[0]:
         rms_norm_row(residual[rows[i]], weight, eps, normed[i])
-        if needs_codes:
-            quantize_row(normed[i], codes[i], factors[i, : normed.shape[1] // 32])
+        prepare_row(form, normed[i], codes[i], factors[i])
         finish(stage)
         i = claim(stage)
     wait_for(stage, rows.shape[0])
@@ -112,18 +123,18 @@ def merge_rows(stage, merges, partial_sums, partial_stats, out):
 
 
 @njit(nogil=True, error_model="numpy")
-def quantize_rows(stage, x, codes, factors):
-    """16-bit inputs of all rows."""
+def prepare_rows(stage, form, x, codes, factors):
+    """All rows in the form of the product that reads them."""
     row = claim(stage)
     while row < x.shape[0]:
-        quantize_row(x[row], codes[row], factors[row, : x.shape[1] // 32])
+        prepare_row(form, x[row], codes[row], factors[row])
         finish(stage)
         row = claim(stage)
     wait_for(stage, x.shape[0])
 
 
 @njit(nogil=True, error_model="numpy")
-def activate_rows(stage, gate_up, activated, needs_codes, codes, factors):
+def activate_rows(stage, gate_up, activated, form, codes, factors):
     """``silu(gate) * up`` of all rows, cut finely so that one row occupies several threads."""
     inner = activated.shape[1]
     piece = 256 if inner % 256 == 0 else inner
@@ -134,8 +145,7 @@ def activate_rows(stage, gate_up, activated, needs_codes, codes, factors):
         row, first = item // pieces, item % pieces * piece
         last = first + piece
         silu_mul_row(gate_up[row, first:last], gate_up[row, inner + first : inner + last], activated[row, first:last])
-        if needs_codes:
-            quantize_row(activated[row, first:last], codes[row, first:last], factors[row, first // 32 : last // 32])
+        prepare_row(form, activated[row, first:last], codes[row, first:last], factors[row, first // 32 :])
         finish(stage)
         item = claim(stage)
     wait_for(stage, total)
@@ -144,9 +154,9 @@ def activate_rows(stage, gate_up, activated, needs_codes, codes, factors):
 @njit(nogil=True, error_model="numpy")
 def decoder_step(
     thread, threads, tile_code, dims, eps, scale, segments, products, norms, cos, sin,
-    token_ids, positions, slots, block_tables, order, first_part, tiles, merges, all_rows, sample_rows,
+    token_ids, positions, slots, block_tables, order, first_part, tiles, merges, spans, all_rows, sample_rows,
     residual, normed, qkv, attended, gate_up, activated, codes, factors, partial_sums, partial_stats, logits, stages,
-    q, sums, stats, limits, scores, unpacked, buffers,
+    q, sums, stats, limits, scores, unpacked, buffers, product_tile, many_rows, halves, floats, row_limits,
 ):  # fmt: skip
     """All layers for the rows of one step; the threads of the team call it with the same arrays.
 
@@ -163,31 +173,43 @@ def decoder_step(
     for index in range(4 * layers + 1):
         layer, which, last = index // 4, index % 4, index == 4 * layers
         stage = stages.ctypes.data + 16 * (1 + STAGES_A_PRODUCT * index)
-        needs_codes = products[index, NEEDS_CODES] != 0
-        source, target, count = normed, qkv, rows
+        source, target, count = normed, qkv, sample_rows.shape[0] if last else rows
+        form = INTEGERS if products[index, NEEDS_CODES] != 0 else PLAIN
+        if product_tile >= 0 and count >= many_rows:
+            form = BFLOATS
         if which == OUTPUT:
             keys = dims[CACHE] + 2 * layer * half_layer
             values = keys + half_layer
             rotate_and_store(stage, qkv, dims, keys, values, positions, slots, cos, sin)
+            if spans.shape[0] > 0:
+                attend_spans(
+                    tile_code, product_tile, stage + 80, spans, heads, kv_heads, dims[BLOCK_SIZE], scale, query,
+                    positions, block_tables, keys, values, out, halves[thread], floats[thread], row_limits[thread],
+                )  # fmt: skip
             attend_tiles(
                 thread, tile_code, stage + 16, tiles, dims, scale, query, positions, order, first_part, block_tables,
                 keys, values, partial_sums, partial_stats, out, q, sums, stats, limits, scores, unpacked,
             )  # fmt: skip
             merge_rows(stage + 32, merges, partial_sums, partial_stats, out)
-            if needs_codes:
-                quantize_rows(stage + 48, attended, codes, factors)
+            if form != PLAIN:
+                prepare_rows(stage + 48, form, attended, codes, factors)
             source, target = attended, residual
         elif which == DOWN:
-            activate_rows(stage, gate_up, activated, needs_codes, codes, factors)
+            activate_rows(stage, gate_up, activated, form, codes, factors)
             source, target = activated, residual
         else:
             chosen = sample_rows if last else all_rows
             norm = norms[2 * layer + which // 2]
-            norm_rows(stage, residual, chosen, norm, eps, normed, needs_codes, codes, factors)
+            norm_rows(stage, residual, chosen, norm, eps, normed, form, codes, factors)
             target = logits if last else (qkv if which == QKV else gate_up)
-            count = chosen.shape[0]
         first = products[index, FIRST_SEGMENT]
         parts = segments[first : first + products[index, SEGMENTS]]
         accumulate = which % 2 == 1  # output and down projections add to the residual
-        buffer = buffers[thread]
-        product(tile_code, threads, stage + 64, parts, count, source, codes, factors, target, accumulate, buffer)
+        if form == BFLOATS:
+            many_rows_product(
+                tile_code, product_tile, threads, stage + 64, parts, count, codes, target, accumulate,
+                halves[thread], floats[thread],
+            )  # fmt: skip
+        else:
+            buffer = buffers[thread]
+            product(tile_code, threads, stage + 64, parts, count, source, codes, factors, target, accumulate, buffer)

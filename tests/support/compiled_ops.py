@@ -14,7 +14,7 @@ import torch
 from platformdirs import user_cache_path
 
 import pagedchat
-from pagedchat.kernels.cpu import compiled, elementwise, pack, plan, products, step
+from pagedchat.kernels.cpu import compiled, elementwise, many_rows, pack, plan, prefill, products, step
 from pagedchat.kernels.cpu.matrix_tiles import NAMES as MATRIX_NAMES
 from pagedchat.kernels.cpu.pack import PackedMatrix
 from pagedchat.kernels.cpu.program import StepScratch
@@ -31,6 +31,7 @@ def prepared() -> np.ndarray:
             products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows,
             pack.fill_q4, pack.fill_q8,
             step.rotate_and_store, step.activate_rows, elementwise.quantize_row, plan.plan_tiles,
+            prefill.many_rows_product, prefill.attend_spans, elementwise.round_row,
         ):  # fmt: skip
             function.enable_caching()
     code = compiled.load_tiles(folder)
@@ -121,16 +122,67 @@ def compiled_rotary_write(
     return flat.reshape(qkv.shape)
 
 
-def compiled_product(matrices: list[PackedMatrix], x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """``x`` [rows, columns] times the packed matrices side by side."""
+def compiled_spans(
+    query: torch.Tensor, cache: torch.Tensor, batch: AttentionBatch, product_tile: int, threads: int = 1
+) -> np.ndarray:
+    """Attention as `compiled_attention`, in spans; NaN for rows of sequences that are too short for them."""
     code = prepared()
-    rows, columns = x.shape
-    segments, offset = [], 0
+    tokens, heads, head_dim = query.shape
+    shape = shape_of(heads, cache.shape[2], head_dim)
+    many = many_rows.ManyRows(shape, threads, product_tile)
+    spans = many.spans_of(batch, batch.positions)
+    stage, out = np.zeros(2, np.int64), np.full((tokens, heads, head_dim), np.nan, np.float32)
+    prefill.attend_spans(
+        code, product_tile, stage.ctypes.data, spans, heads, shape.num_kv_heads, batch.block_size,
+        np.float32(shape.scale), query.numpy(), batch.positions, batch.block_tables, cache[0].data_ptr(),
+        cache[1].data_ptr(), out, many.halves[0], many.floats[0], many.limits[0],
+    )  # fmt: skip
+    return out
+
+
+def segments_of(matrices: list[PackedMatrix], bias: np.ndarray | None) -> tuple[np.ndarray, int, Any]:
+    """The segments of matrices side by side, their output columns, and what must stay alive meanwhile."""
     padded = None if bias is None else np.concatenate([bias, np.zeros(16)]).astype(np.float32)
+    segments, offset = [], 0
     for matrix in matrices:
         at = 0 if padded is None else padded.ctypes.data + 4 * offset
         segments.append((matrix.kind, matrix.data.ctypes.data, matrix.rows, matrix.columns, offset, at))
         offset += matrix.rows
+    return np.array(segments, np.int64), offset, padded
+
+
+def compiled_many_rows_product(
+    matrices: list[PackedMatrix],
+    x: np.ndarray,
+    product_tile: int,
+    bias: np.ndarray | None = None,
+    before: np.ndarray | None = None,
+    threads: int = 1,
+) -> np.ndarray:
+    """``x`` [rows, columns] times the packed matrices side by side in bfloat16, added to ``before`` if given."""
+    code = prepared()
+    rows, columns = x.shape
+    room = -(-rows // 32) * 32
+    table, width, _alive = segments_of(matrices, bias)
+    codes, out = np.full((room, columns + 32), 0x7FC0, np.int16), np.full((room, width), np.nan, np.float32)
+    for row in range(rows):
+        elementwise.round_row(x[row], codes[row])
+    if before is not None:
+        out[:rows] = before
+    many = many_rows.ManyRows(shape_of(1, 1, 32), 1, product_tile)
+    stage = np.zeros(2, np.int64)
+    prefill.many_rows_product(
+        code, product_tile, threads, stage.ctypes.data, table, rows, codes, out, before is not None, many.halves[0],
+        many.floats[0],
+    )  # fmt: skip
+    return out[:rows]
+
+
+def compiled_product(matrices: list[PackedMatrix], x: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """``x`` [rows, columns] times the packed matrices side by side."""
+    code = prepared()
+    rows, columns = x.shape
+    table, offset, _alive = segments_of(matrices, bias)
     width = -(-columns // 32)
     codes, factors = np.zeros((rows, width * 32), np.int16), np.zeros((rows, width, 2), np.float32)
     if columns % 32 == 0:
@@ -138,7 +190,6 @@ def compiled_product(matrices: list[PackedMatrix], x: np.ndarray, bias: np.ndarr
             elementwise.quantize_row(x[row], codes[row], factors[row])
     out = np.zeros((rows, offset), np.float32)
     stage, buffer = np.zeros(2, np.int64), np.zeros((6, 16), np.float32)
-    table = np.array(segments, np.int64)
     products.product(code, 1, stage.ctypes.data, table, rows, x, codes, factors, out, False, buffer)
     return out
 
