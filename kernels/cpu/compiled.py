@@ -20,15 +20,16 @@ from llvmlite import binding
 from numba import config, types
 
 from . import pack, plan, step
-from .machine_code import TileCode, build_object, load_object, processor
+from .machine_code import TileCode, build_object, load_object
+from .processor import processor
 
 VECTOR_64, VECTOR_32 = types.int64[::1], types.int32[::1]
 FLOATS = tuple(types.Array(types.float32, axes, "C") for axes in range(4))
 INTS_32, INTS_64 = types.int32[:, ::1], types.int64[:, ::1]
 TILES_FILE = "tiles.o"
 COMPILED_SOURCES = (
-    "attention", "attention_tiles", "compiled", "elementwise", "machine_code", "matrix_tiles", "pack", "plan",
-    "prefill", "prefill_tiles", "primitives", "products", "softmax_tile", "step", "tiles",
+    "attention", "attention_tiles", "compiled", "elementwise", "halves", "machine_code", "matrix_tiles", "pack", "plan",
+    "prefill", "prefill_tiles", "primitives", "processor", "products", "softmax_tile", "step", "tiles",
 )  # fmt: skip
 BYTES, READ_ONLY = types.uint8[:, ::1], types.Array(types.uint8, 2, "C", readonly=True)
 FILL_Q4, FILL_Q8 = (READ_ONLY, types.int64, BYTES, BYTES), (READ_ONLY, BYTES)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
-from numba import config
 
 from .attention_tiles import attention_tile_names, define_attention_tiles
 from .matrix_tiles import NAMES as MATRIX_NAMES
 from .matrix_tiles import define_matrix_tiles, is_permitted
 from .prefill_tiles import define_prefill_tiles, prefill_tile_names
+from .processor import processor
 from .tiles import define_product_tiles, product_tile_names
 
 
@@ -31,15 +31,6 @@ class TileCode:
 
     addresses: np.ndarray
     engine: Any
-
-
-def processor() -> tuple[str, str]:
-    """Name and features of the processor that code is built for: this one, or the one that Numba was told of."""
-    features = config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]
-    return (
-        config.CPU_NAME or binding.get_host_cpu_name(),  # pyright: ignore[reportAttributeAccessIssue]
-        binding.get_host_cpu_features().flatten() if features is None else features,
-    )
 
 
 def target_machine() -> binding.TargetMachine:

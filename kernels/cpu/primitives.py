@@ -13,7 +13,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
+from .halves import widen
+from .processor import IS_X86
+
 HAS_SCHED_YIELD = platform.system() in ("Linux", "Darwin")
 SPINS_BEFORE_YIELD = 256
 
@@ -46,7 +48,7 @@ def half_at(typing_context, address):
 
     def generate(context, builder, signature, arguments):
         place = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
-        return builder.fpext(builder.load(place), ir.FloatType())
+        return widen(builder, builder.load(place))
 
     return types.float32(types.int64), generate
 

@@ -16,11 +16,11 @@ two of them times two weights are one multiply-add of the processor.
 
 from __future__ import annotations
 
-from llvmlite import binding, ir
-from numba import config
+from llvmlite import ir
 from numba.core import cgutils
 
-from .primitives import IS_X86
+from .halves import widen
+from .processor import IS_X86, host_features
 
 PANEL = 16
 MAX_TILE_ROWS = 6
@@ -35,14 +35,8 @@ I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 HALF, FLOAT = ir.HalfType(), ir.FloatType()
 
 
-def host_features() -> frozenset[str]:
-    """Instruction sets that the code may name; none when Numba was told to build for another processor."""
-    if getattr(config, "CPU_NAME", None) or getattr(config, "CPU_FEATURES", None):
-        return frozenset()
-    return frozenset(name for name, there in binding.get_host_cpu_features().items() if there)
-
-
 FEATURES = host_features()
+HAS_FMA = not IS_X86 or "fma" in FEATURES
 LANES = 16 if "avx512bw" in FEATURES else 8
 VECTORS = PANEL // LANES
 
@@ -77,7 +71,7 @@ class Emitter:
 
     def fence(self, value):
         """The same vector; keeps LLVM from moving its computation, which would spill the sums of a tile."""
-        if not IS_X86:
+        if "avx" not in FEATURES:  # no register of x86 holds the vector
             return value
         kind = ir.FunctionType(value.type, [value.type])
         register = "v" if LANES == 16 else "x"
@@ -88,7 +82,9 @@ class Emitter:
         return ir.Constant(ir.VectorType(kind, lanes), [value] * lanes)
 
     def multiply_add(self, a, b, c):
-        """``a * b + c`` on float vectors, rounded once."""
+        """``a * b + c`` on float vectors, rounded once where the processor can (a library's function takes ages)."""
+        if not HAS_FMA:
+            return self.builder.fadd(self.builder.fmul(a, b), c)
         kind = ir.FunctionType(a.type, [a.type] * 3)
         name = f"llvm.fma.v{a.type.count}f32"
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [a, b, c])
@@ -235,7 +231,7 @@ def add_products(emitter: Emitter, totals, weights, inputs, pair: int) -> None:
 def half_vector(emitter: Emitter, block, offset: int):
     """One float16 for each lane, as float32."""
     halves = emitter.load(emitter.offset(block, offset), ir.VectorType(HALF, LANES))
-    return emitter.builder.fpext(halves, ir.VectorType(FLOAT, LANES))
+    return widen(emitter.builder, halves)
 
 
 def scaled_total(emitter: Emitter, total, factor):
@@ -277,7 +273,7 @@ def float_lanes(emitter: Emitter, column, part: int, kind: str):
         return emitter.load(emitter.offset(column, 4 * LANES * part), wide)
     address = emitter.offset(column, 2 * LANES * part)
     if kind == "f16":
-        return builder.fpext(emitter.load(address, ir.VectorType(HALF, LANES)), wide)
+        return widen(builder, emitter.load(address, ir.VectorType(HALF, LANES)))
     bits = builder.zext(emitter.load(address, ir.VectorType(I16, LANES)), ir.VectorType(I32, LANES))
     return builder.bitcast(builder.shl(bits, emitter.constant(I32, LANES, 16)), wide)
 
