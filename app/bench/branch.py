@@ -33,6 +33,7 @@ async def run_branch(clients: Sequence[LoadClient], spec: BranchSpec, result: Be
     text = sentence_text(random, round(spec.history / per_word))
     messages = [{"role": "system", "content": "Answer briefly."}, {"role": "user", "content": text}]
     columns = ["on", "what", "prompt", "computed", "new blocks", "shared blocks", "copied blocks", "TTFT, ms"]
+    columns.append("whole time, ms")
     rows: list[list[Cell]] = []
     series: dict[str, list[tuple[Any, float]]] = {}
     shown.phase("Regenerating", len(clients) * (2 * spec.regenerations + 1))
@@ -49,8 +50,12 @@ async def run_branch(clients: Sequence[LoadClient], spec: BranchSpec, result: Be
             found[what] = _figures(answers, watch)
             rows.append([name, what, *found[what].values()])
             series.setdefault(name, []).append((what, found[what]["ttft_ms"]))
+        found["all at once"]["times_of_one"] = _times_of_one(found, spec.regenerations)
         result.figures[name] = found
-    note = "Medians of a request; a regeneration shares its prompt's blocks and needs its own for what it writes."
+    note = (
+        "Medians of a request, and the time from the first request to the end of the last; a regeneration shares its "
+        "prompt's blocks and needs its own for what it writes."
+    )
     result.tables.append(Table(f"One question, {spec.regenerations} regenerations", columns, rows, note))
     result.plots.append(Plot("Time to the first token", "", "ms", series, kind="bar"))
     result.verdict = _verdict(result.figures[clients[0].target.name])
@@ -77,7 +82,14 @@ def _figures(answers: Sequence[Answer], watch: Watch) -> dict[str, Any]:
         "computed_tokens": median([answer.prompt_tokens - (answer.cached_tokens or 0) for answer in known]),
         **{name: median([one[name] for one in blocks]) for name in ("blocks_new", "blocks_shared", "blocks_copied")},
         "ttft_ms": ttft,
+        "whole_ms": (max(answer.ended for answer in answers) - min(answer.sent for answer in answers)) * 1e3,
     }
+
+
+def _times_of_one(found: dict[str, dict[str, Any]], regenerations: int) -> float:
+    """How many times as long as one of them all regenerations at once take, to the end of the last."""
+    one = found["regenerated, one by one"]["whole_ms"] / regenerations
+    return found["all at once"]["whole_ms"] / one
 
 
 def _verdict(found: dict[str, dict[str, Any]]) -> str:
@@ -88,5 +100,5 @@ def _verdict(found: dict[str, dict[str, Any]]) -> str:
     return (
         f"A regeneration computes {again['computed_tokens']:,.0f} of {again['prompt_tokens']:,.0f} prompt tokens, "
         f"takes{blocks or ' what it writes'}, and answers after {again['ttft_ms']:,.0f} ms instead of "
-        f"{first['ttft_ms']:,.0f}."
+        f"{first['ttft_ms']:,.0f}. All at once take {found['all at once']['times_of_one']:.2f} times as long as one."
     ).replace("takes and", "takes")

@@ -148,6 +148,9 @@ def test_branch_answers_one_question_again_and_again(target):
     found = result.figures["pagedchat"]
     assert set(found) == {"first reply", "regenerated, one by one", "all at once"}
     assert result.figures["requests"] == 7 + 3 and result.figures["errors"] == 0
+    one, at_once = found["regenerated, one by one"], found["all at once"]
+    assert at_once["times_of_one"] == pytest.approx(3 * at_once["whole_ms"] / one["whole_ms"])
+    assert f"All at once take {at_once['times_of_one']:.2f} times as long as one." in result.verdict
 
 
 def test_what_a_peer_was_sent_is_found_again_until_it_is_told_to_forget(target):
