@@ -105,7 +105,7 @@ def prompts(body: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(prompt, str):
         return [{"prompt": prompt}]
     if isinstance(prompt, list) and prompt:
-        if all(type(one) is int for one in prompt):
+        if set(map(type, prompt)) == {int}:
             return [{"prompt_token_ids": prompt}]
         if len(prompt) > MAX_PROMPTS:
             raise ApiError(400, f"prompt has {len(prompt)} prompts; {MAX_PROMPTS} are accepted.", param="prompt")

@@ -88,6 +88,8 @@ class CacheCare(EngineInspection):
             self._forgetting.discard(session)
         ids |= self.kv.events.forget(session)
         self.step_log.forget(session, ids)
+        if self.prompt_builder is not None:
+            self.prompt_builder.forget_texts()
         self.computed_before.forget_user(session)
         self._forget_requests(session, ids)
         return {"blocks": num_blocks}

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .encoded_texts import EncodedTexts
+
 if TYPE_CHECKING:
     from .chat_template import ChatTemplate
     from .tokenizer import Tokenizer
@@ -37,6 +39,7 @@ class ChatEncoder:
         added = _any_of(tokenizer.added_tokens.values())
         self._marked = re.compile(f"{START}({added.pattern}){END}|[{START}{END}]")
         self._newline = tokenizer.encode("\n", allow_special=True)
+        self._encoded = EncodedTexts()
 
     def mark(self, content: str) -> str:
         """Wrap every control token spelled in a content."""
@@ -53,6 +56,17 @@ class ChatEncoder:
         Args:
             at_start: the text begins the prompt; otherwise nothing is put before its first word.
         """
+        found = self._encoded.find(text, at_start)
+        if found is None:
+            found = self._encode_marked(text, at_start)
+            self._encoded.keep(text, at_start, found)
+        return found
+
+    def forget(self) -> None:
+        """Keep no text that was encoded."""
+        self._encoded.forget()
+
+    def _encode_marked(self, text: str, at_start: bool) -> tuple[list[int], list[int]]:
         ids: list[int] = []
         ends: list[int] = []
         position = 0

@@ -134,10 +134,10 @@ class EngineInspection:
         return [(spelled(one).decode("latin-1"), one in hidden) for one in token_ids]
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
-        num_tokens = self.tokenizer.num_tokens
-        unknown = next((one for one in token_ids if not 0 <= one < num_tokens), None)
-        if unknown is not None:
-            raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {num_tokens - 1}.")
+        last = self.tokenizer.num_tokens - 1
+        if token_ids and (min(token_ids) < 0 or max(token_ids) > last):
+            unknown = next(one for one in token_ids if not 0 <= one <= last)
+            raise RequestError(f"Token id {unknown} does not exist: ids go from 0 to {last}.")
 
     def _miss_reason(self, token_ids: Sequence[int], salt: str, found: int) -> MissReason:
         return self.computed_before.reason(token_ids, salt, found) if self.kv.enable_caching else "caching_off"

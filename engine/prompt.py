@@ -243,6 +243,10 @@ class PromptBuilder:
         if len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
 
+    def forget_texts(self) -> None:
+        """Keep no text of a chat that was tokenized."""
+        self._encoder.forget()
+
     def _turn(self, place: int, message: PromptMessage) -> Turn:
         turn = Turn(place, message.role, self._encoder.mark(message.content or ""))
         if message.token_ids is not None:

@@ -15,7 +15,9 @@ LONGER = 2.8
 UNNOTICED_S = 0.02
 """Fifty tokens a second are faster than anybody reads."""
 LEAST_TOKENS = 16
-"""A prompt gets on, whatever a token of it takes; chunks are multiples of this, which the kernels like."""
+"""A prompt gets on, whatever a token of it takes."""
+ROWS = 16
+"""Kernels take so many rows in the time of one: a step's rows are a multiple of it."""
 KEPT_OF_REPLIES = 9
 KEPT_OF_PROMPTS = 3
 """Few, for a token takes longer the more context is before it."""
@@ -40,10 +42,11 @@ class StepPace:
         if alone is None or not self._token_s:
             return None
         token_s = median(self._token_s)
+        if token_s <= 0:
+            return None
         room_s = max(LONGER * alone, UNNOTICED_S) - alone
-        if token_s * LEAST_TOKENS >= room_s:
-            return LEAST_TOKENS
-        return int(room_s / token_s) // LEAST_TOKENS * LEAST_TOKENS if token_s > 0 else None
+        rows = (int(room_s / token_s) + num_replies) // ROWS * ROWS
+        return max(LEAST_TOKENS, rows - num_replies)
 
     def planned(self, num_replies: int, num_tokens: int) -> None:
         """The next step computes a token each of so many replies, and ``num_tokens`` tokens of prompts."""

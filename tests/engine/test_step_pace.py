@@ -61,7 +61,7 @@ def test_a_step_with_a_chunk_takes_little_longer_than_replies_alone() -> None:
     alone = stream(engine)
     steps = arrive(engine)
     assert max(steps) <= LONGER * alone + 1e-9
-    assert max(steps) > 0.8 * LONGER * alone, "the room that there is goes to the prompt"
+    assert max(steps) > 0.7 * LONGER * alone, "the room that there is goes to the prompt"
     assert engine.runner.rows[-1] < engine.runner.rows[-2] < BUDGET
 
 
@@ -80,7 +80,7 @@ def test_quick_steps_have_room_up_to_what_nobody_notices() -> None:
     engine = timed_engine(lambda rows: 0.0005 + 0.0001 * rows)
     assert stream(engine) * LONGER < UNNOTICED_S
     steps = arrive(engine)
-    assert 0.8 * UNNOTICED_S < max(steps) <= UNNOTICED_S + 1e-9
+    assert 0.7 * UNNOTICED_S < max(steps) <= UNNOTICED_S + 1e-9
 
 
 def test_a_token_that_takes_ever_longer_makes_chunks_smaller_but_the_prompt_gets_on() -> None:
