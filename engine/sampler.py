@@ -113,17 +113,23 @@ class Sampler:
                 self._note_prompt(one.request, first, logits[end : end + of_prompt])
             end += of_prompt + complete
             if complete:
-                for request in (one.request, *one.forks):  # samples that fork a prompt draw from the same logits
-                    requests.append(request)
-                    rows.append(end - 1)
+                requests.append(one.request)
+                rows.append(end - 1)
+                if one.forks:  # samples that fork a prompt draw from the same logits
+                    requests += one.forks
+                    rows += [end - 1] * len(one.forks)
         return self.choose(requests, logits if rows == list(range(len(logits))) else logits[rows])
 
     def choose(self, requests: Sequence[Request], logits: np.ndarray) -> list[Sampled]:
         """Choose a token for each request from its row of ``logits``, which may be overwritten."""
         if not requests:
             return []
-        logits = np.require(logits, np.float32, "W")[:, : self._tokenizer.num_tokens]
+        if logits.shape[1] > self._tokenizer.num_tokens:
+            logits = logits[:, : self._tokenizer.num_tokens]
         states = [self._state(request) for request in requests]
+        if all(state.plain for state in states):
+            return _likeliest(requests, logits)
+        logits = np.require(logits, np.float32, "W")
         telling = [row for row, state in enumerate(states) if state.params.logprobs is not None]
         kept = len(telling) < len(states) or any(state.shapes for state in states)
         raw = logits[telling] if kept and telling else logits
@@ -225,3 +231,13 @@ class Sampler:
             logits = logits[skip:, : self._tokenizer.num_tokens]
             tops = [request.params.prompt_logprobs or 0] * len(tokens)
             known += token_logprobs(logits, tokens, tops, self._tokenizer)
+
+
+def _likeliest(requests: Sequence[Request], logits: np.ndarray) -> list[Sampled]:
+    """The token with the largest logit, for requests that ask for nothing else."""
+    best = logits.argmax(axis=1)  # of a row with something that is no number that is found
+    fine = np.isfinite(logits[np.arange(len(best)), best]).tolist()
+    return [
+        Sampled(request, token) if good else Sampled(request, None, NOT_A_NUMBER)
+        for request, token, good in zip(requests, best.tolist(), fine, strict=True)
+    ]

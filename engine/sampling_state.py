@@ -29,6 +29,7 @@ class SamplingState:
         history: prompt and reply as an array; kept up for DRY only.
         prompt_logprobs: those so far, one for each prompt token from the first; empty unless they are to be told.
         top_k: `TOP_K_OFF` is off.
+        plain: the largest logit as the model gave it, always, and nothing to tell about it.
     """
 
     def __init__(self, request: Request, tokenizer: Tokenizer) -> None:
@@ -48,6 +49,8 @@ class SamplingState:
         self.counts = TokenCounts(first, request.num_prompt_tokens, exempt)
         self.history = History()
         self.prompt_logprobs: list[TokenLogprobs | None] = [None] if request.needs_prompt_logits else []
+        tells = params.logprobs is not None or request.needs_prompt_logits
+        self.plain = self.greedy and not (self.shapes or tells or request.begins_with)
         self._seed = request.seed
         self._block, self._numbers = -1, np.empty(0)
 

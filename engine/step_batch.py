@@ -20,6 +20,36 @@ def build_batch(
     windows: Sequence[int | None] = (None,),
 ) -> StepBatch:
     """Lay the plan's rows one after another; of which of them logits are wanted, `wanted_logits` says."""
+    for one in plan:
+        if one.num_tokens != 1 or one.request.num_to_compute != 1:
+            return _build_any(plan, block_size, copies, windows)
+    return _build_decodes([one.request for one in plan], block_size, copies, windows)
+
+
+def _build_decodes(
+    requests: list[Request], block_size: int, copies: list[tuple[int, int]], windows: Sequence[int | None]
+) -> StepBatch:
+    """A step of the next tokens of replies alone, most steps there are: a row and its logits for each request."""
+    count = len(requests)
+    computed = [request.num_computed for request in requests]
+    positions = np.array(computed, np.int32)
+    query_start, lengths = np.arange(count + 1, dtype=np.int32), positions + np.int32(1)
+    groups = []
+    for group, window in enumerate(windows):
+        tables = [request.tables[group] for request in requests]
+        slots = [
+            table[position // block_size] * block_size + position % block_size
+            for table, position in zip(tables, computed, strict=True)
+        ]
+        blocks, slot_mapping = _block_tables(tables, window), np.array(slots, np.int64)
+        groups.append(AttentionBatch(query_start, lengths, blocks, positions, slot_mapping, block_size, group, window))
+    token_ids = np.array([request.token_ids[-1] for request in requests], np.int64)
+    return StepBatch(token_ids, groups, np.arange(count, dtype=np.int64), copies)
+
+
+def _build_any(
+    plan: Sequence[Scheduled], block_size: int, copies: list[tuple[int, int]], windows: Sequence[int | None]
+) -> StepBatch:
     counts = np.fromiter((one.num_tokens for one in plan), np.int32, len(plan))
     starts = np.fromiter((one.request.num_computed for one in plan), np.int32, len(plan))
     query_start = np.zeros(len(plan) + 1, np.int32)
@@ -32,7 +62,7 @@ def build_batch(
     positions = (np.arange(query_start[-1]) - query_start[owner] + starts[owner]).astype(np.int32)
     groups = []
     for group, window in enumerate(windows):
-        tables = _block_tables([one.request.tables[group] for one in plan])
+        tables = _block_tables([one.request.tables[group] for one in plan], window)
         slots = tables[owner, positions // block_size].astype(np.int64) * block_size + positions % block_size
         groups.append(AttentionBatch(query_start, starts + counts, tables, positions, slots, block_size, group, window))
     sample_rows: list[int] = []
@@ -60,15 +90,15 @@ def wanted_logits(request: Request, first: int, count: int) -> tuple[int, bool]:
         How many of its first rows are wanted because the token after them is one of the prompt, and whether the last
         row is, to choose the next token.
     """
-    of_prompt = 0
-    if request.needs_prompt_logits:
-        of_prompt = max(0, min(count, request.num_prompt_tokens - 1 - first))
-    return of_prompt, first + count == request.num_tokens
+    complete = first + count == len(request.token_ids)
+    if request.params.prompt_logprobs is None or not request.needs_prompt_logits:
+        return 0, complete
+    return max(0, min(count, request.num_prompt_tokens - 1 - first)), complete
 
 
-def _block_tables(tables: list[BlockTable[int]]) -> np.ndarray:
+def _block_tables(tables: list[BlockTable[int]], window: int | None) -> np.ndarray:
     """int32 [num_seqs, max_blocks], 0 past the end of a table and where it has no block."""
     rows = np.zeros((len(tables), max(map(len, tables))), np.int32)
     for row, table in zip(rows, tables, strict=True):
-        row[: len(table)] = np.frombuffer(table, np.int32)
-    return np.maximum(rows, 0, out=rows)
+        row[: len(table)] = table
+    return rows if window is None else np.maximum(rows, 0, out=rows)
