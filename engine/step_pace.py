@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import deque
 from statistics import median
 
-LONGER = 2.8
+LONGER = 4
+"""Against the median of steps of replies alone; about three times the slowest of a hundred of them."""
 UNNOTICED_S = 0.02
 """Fifty tokens a second are faster than anybody reads."""
 LEAST_TOKENS = 16
 """A prompt gets on, whatever a token of it takes."""
-ROWS = 16
-"""Kernels take so many rows in the time of one: a step's rows are a multiple of it."""
+ROWS = 8
+"""Kernels take several rows in the time of one: a step's rows are a multiple of it."""
 KEPT_OF_REPLIES = 9
 KEPT_OF_PROMPTS = 3
 """Few, for a token takes longer the more context is before it."""
