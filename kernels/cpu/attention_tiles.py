@@ -27,6 +27,8 @@ SLOTS = 4
 MAX_QUERIES = 3
 WIDE_PARTS = 4
 PREFETCH_SLOTS = 32
+FIRST_LINES = 4
+"""Cache lines of a block that are asked for twice as far ahead: the processor then fetches those behind them itself."""
 CHUNK = 128
 """Slots that are scored before their values are summed; longer blocks are a multiple of it."""
 VECTOR = ir.VectorType(FLOAT, WIDTH)
@@ -132,6 +134,12 @@ def blocks_of(emitter: Emitter, base, table, block_stride, block_size, line, cou
         first = builder.mul(block.index, block_size)
         rest = builder.sub(count, first)
         run = builder.select(builder.icmp_unsigned("<", rest, block_size), rest, block_size)
+
+        much_later = builder.add(block.index, builder.mul(blocks_ahead, I64(2)))
+        much_later = builder.select(builder.icmp_unsigned("<", much_later, last), much_later, last)
+        start = address_of(much_later)
+        for cache_line in range(FIRST_LINES):
+            emitter.prefetch(emitter.offset(start, 64 * cache_line))
 
         def ahead(slot):
             start = builder.select(builder.icmp_unsigned("<", slot, cut), near_address, far_address)

@@ -17,13 +17,13 @@ POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2
 
 
 def exponential(emitter: Emitter, x):
-    """exp of a vector of float32 at most 0, within 2 units in the last place; about 1e-38 below -86."""
+    """exp of a vector of float32 at most 0, within 2 units in the last place; about 1e-35 below -80."""
     builder = emitter.builder
 
     def constant(value):
         return emitter.constant(FLOAT, x.type.count, value)
 
-    x = larger(emitter, x, constant(-86.0))
+    x = larger(emitter, x, constant(-80.0))
     shifted = emitter.multiply_add(x, constant(1.44269504), constant(MAGIC))
     turns = builder.fsub(shifted, constant(MAGIC))
     rest = emitter.multiply_add(turns, constant(-0.693359375), x)
