@@ -1,7 +1,7 @@
 """How much of a prompt a step computes beside replies that are being written, so that these go on at a steady pace.
 
     a step of replies alone      ■■■■■                     at its pace
-    with a chunk of a prompt     ■■■■■□□□□□□□□□□           at most `LONGER` times as long, or `UNNOTICED_S`
+    with a chunk of a prompt     ■■■■■□□□□□□□□□□           about `LONGER` times as long at most, or `UNNOTICED_S`
 
 Knows seconds that steps took, no model: the same rule holds on any machine, for any context, whatever kernels run.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import deque
 from statistics import median
 
-LONGER = 4
-"""Against the median of steps of replies alone; about three times the slowest of a hundred of them."""
+LONGER = 5
+"""Less would make chunks so small that what a step costs at all, however few its rows, holds the prompt up."""
 UNNOTICED_S = 0.02
 """Fifty tokens a second are faster than anybody reads."""
 LEAST_TOKENS = 16
 """A prompt gets on, whatever a token of it takes."""
 ROWS = 8
-"""Kernels take several rows in the time of one: a step's rows are a multiple of it."""
+"""Kernels take several rows in the time of one: a step's rows are a multiple of it, the nearest one."""
 KEPT_OF_REPLIES = 9
 KEPT_OF_PROMPTS = 3
 """Few, for a token takes longer the more context is before it."""
@@ -46,7 +46,7 @@ class StepPace:
         if token_s <= 0:
             return None
         room_s = max(LONGER * alone, UNNOTICED_S) - alone
-        rows = (int(room_s / token_s) + num_replies) // ROWS * ROWS
+        rows = round((room_s / token_s + num_replies) / ROWS) * ROWS
         return max(LEAST_TOKENS, rows - num_replies)
 
     def planned(self, num_replies: int, num_tokens: int) -> None:
