@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from ..engine.client import EngineClient
 from ..engine.errors import EngineError
 from ..sessions.errors import SessionError
+from ..ui.block_text import AWAY, is_near
 from .api_body import read_json, text
 from .api_errors import ApiError, ApiRoute, json_response, refuse_the_rest
 from .api_kv_block import WhyNoText, add_block_route
@@ -45,11 +46,15 @@ def kv_router(
     router = APIRouter(prefix="/api/kv", route_class=ApiRoute)
 
     @router.get("/branch")
-    async def branch(session: str = "", message: str = "") -> Response:
+    async def branch(request: Request, session: str = "", message: str = "") -> Response:
         info = ready_info(client)
         ids = await _branch_ids(branch_tokens, session, message)
         answer = {"session": session, "message": message or None, "block_size": info["block_size"]}
         rows = [_branch_row(row, ids, info["block_size"]) for row in await client.branch(ids, salt(session))]
+        if not is_near(request.scope):
+            answer["why"] = AWAY
+            for row in rows:
+                del row["token_ids"]
         return json_response({**answer, "num_tokens": len(ids), "blocks": rows})
 
     @router.post("/probe")

@@ -14,6 +14,7 @@ from pagedchat.engine.errors import EngineError
 from pagedchat.engine.request import Request
 from pagedchat.engine.sampling_params import SamplingParams
 from pagedchat.engine.scheduler import Scheduled
+from pagedchat.ui.block_text import AWAY
 from support.api_server import BRANCH, ApiServer, api_server
 from support.fake_client import FakeEngineClient
 from support.paged_client import PagedFakeClient
@@ -86,6 +87,16 @@ def test_a_branch_is_told_block_by_block_and_an_unknown_one_is_not_found(server:
     assert answer["num_tokens"] == 10
     assert server.http.get("/api/kv/branch", params={"session": "other"}).status_code == 404
     assert server.http.get("/api/kv/branch").status_code == 400
+
+
+def test_the_ids_of_a_branch_are_told_only_on_this_computer(server: ApiServer) -> None:
+    here = server.http.get("/api/kv/branch", params={"session": "known"}).json()
+    passed_on = {"x-forwarded-for": "192.168.0.7"}
+    away = server.http.get("/api/kv/branch", params={"session": "known"}, headers=passed_on).json()
+    assert away.pop("why") == AWAY and "why" not in here
+    for row in here["blocks"]:
+        assert row.pop("token_ids")
+    assert away == here
 
 
 def test_a_probe_tells_what_a_prompt_would_find(server: ApiServer) -> None:
