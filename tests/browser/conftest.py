@@ -13,13 +13,16 @@ from support.page_server import PageServer
 from support.paged_client import PagedFakeClient
 
 expect.set_options(timeout=45_000)
+LIGHTER = "/usr/bin/chromium-headless-shell"
+"""The same engine without a window around it, where it is installed: it starts in half the time."""
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     assert Path(CHROMIUM).exists(), f"these tests need a Chromium at {CHROMIUM}"
+    path = LIGHTER if Path(LIGHTER).exists() else CHROMIUM
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 
