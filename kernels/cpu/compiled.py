@@ -44,7 +44,7 @@ STEP = (
     FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], FLOATS[2], types.int16[:, ::1], FLOATS[3],
     FLOATS[3], FLOATS[3], FLOATS[2], VECTOR_64,
     FLOATS[3], FLOATS[3], FLOATS[3], INTS_32, FLOATS[3], FLOATS[3], FLOATS[3],
-    types.int64, types.int64, types.int16[:, ::1], FLOATS[2], INTS_32,
+    types.int64, types.int64, types.int16[:, ::1], FLOATS[2], INTS_32, types.int16[:, ::1],
 )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ class Trial:
             for index in range(MAX_TILE_ROWS)
         ]
         self._widen = function_at(addresses[WIDEN[kind]], 3)
-        self._product = function_at(addresses[product_tile], 10)
+        self._product = function_at(addresses[product_tile], 12)
 
     def packed(self, rows: int) -> list[Call]:
         """The products as `products.panel_times_rows` makes them."""
@@ -114,7 +114,7 @@ class Trial:
         ]
         arrays = (self.panels, self.inputs, self.out)
         (panels, inputs, out), lines = (array.ctypes.data for array in arrays), [array.strides[0] for array in arrays]
-        product = (panels, lines[0], 2, inputs, lines[1], rows, COLUMNS // 32, out, lines[2], 0)
+        product = (panels, lines[0], 2, inputs, 2 * PANEL * COLUMNS, 64, 1024, rows, COLUMNS // 32, out, lines[2], 0)
         return [*calls, (self._product, product)]
 
 

@@ -102,13 +102,6 @@ def quantize_row(x, codes, factors):
 
 
 @njit(nogil=True, error_model="numpy")
-def round_row(x, codes):
-    """A row as bfloat16, in int16."""
-    for i in range(x.shape[0]):
-        codes[i] = np.int16(to_bf16(x[i]))
-
-
-@njit(nogil=True, error_model="numpy")
 def copy_block(address, stride, source, destination, layers, layer_stride):
     """Copies one block in all layers' keys and values; ``layers`` counts both. Strides in bytes."""
     for layer in range(layers):

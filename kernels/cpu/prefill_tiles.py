@@ -38,6 +38,8 @@ ROW_BLOCK = 32
 """Rows that a product takes at a time at most: its inputs and results need room for a multiple of so many."""
 CHUNK = 128
 """Slots that attention looks at in one go."""
+LONG = 8
+"""Steps of 32 inputs from which it pays to ask for the memory of the results before they are there."""
 DOT_ROWS = 8
 WIDENED = ("q4", "q8", "bf16", "f16")
 LEAST_EXPONENT = -126.0
@@ -88,13 +90,14 @@ def scaled(emitter: Emitter, address, index, size):
 
 
 def amx_product(module: ir.Module, name: str) -> None:
-    """Defines ``name(b, b_stride, panels, a, a_stride, rows, steps, out, out_stride, add)``.
+    """Defines ``name(b, b_stride, panels, a, a_block, a_line, a_step, rows, steps, out, out_stride, add)``.
 
-    ``rows`` bfloat16 rows times ``panels`` neighbouring bf16 panels, over ``32 * steps`` inputs, with AMX. ``out``
-    points to float32 rows of 16 numbers for each panel, which are set, or added to where ``add`` is not 0. Strides in
-    bytes.
+    ``rows`` bfloat16 rows times ``panels`` neighbouring bf16 panels, over ``32 * steps`` inputs, with AMX. Of the rows
+    ``a``, 16 lie ``a_block`` bytes after the 16 before, each ``a_line`` after the one before, and 32 inputs ``a_step``
+    after the 32 before. ``out`` points to float32 rows of 16 numbers for each panel, which are set, or added to where
+    ``add`` is not 0. Strides in bytes.
     """
-    emitter, (b, b_stride, panels, a, a_stride, rows, steps, out, out_stride, add) = define(module, name, 10)
+    emitter, (b, b_stride, panels, a, *order, rows, steps, out, out_stride, add) = define(module, name, 12)
     builder = emitter.builder
     call(emitter, "llvm.x86.ldtilecfg", ir.VoidType(), [tile_shapes(module, name)])
     adds = builder.icmp_unsigned("!=", add, I64(0))
@@ -103,12 +106,13 @@ def amx_product(module: ir.Module, name: str) -> None:
     with cgutils.for_range(builder, for_blocks, intp=I64) as block:
         first = builder.mul(block.index, I64(ROW_BLOCK))
         many = builder.icmp_unsigned(">", builder.sub(rows, first), I64(PANEL))
-        inputs, line = scaled(emitter, a, first, a_stride), scaled(emitter, out, first, out_stride)
+        inputs = scaled(emitter, a, builder.mul(block.index, I64(ROW_BLOCK // PANEL)), order[0])
+        line = scaled(emitter, out, first, out_stride)
         with cgutils.for_range(builder, pairs, intp=I64) as pair:
             panel = builder.mul(pair.index, I64(2))
             both = builder.icmp_unsigned(">", builder.sub(panels, panel), I64(1))
             weights, target = scaled(emitter, b, panel, b_stride), scaled(emitter, line, panel, LINE)
-            places = (weights, b_stride, inputs, a_stride, steps, target, out_stride)
+            places = (weights, b_stride, inputs, order, steps, target, out_stride)
             with builder.if_else(many) as (two_rows, one_row):
                 for height, branch in ((2, two_rows), (1, one_row)):
                     with branch, builder.if_else(both) as (two_panels, one_panel):
@@ -130,11 +134,10 @@ def tile_shapes(module: ir.Module, name: str):
     return shapes.bitcast(I8.as_pointer())
 
 
-def amx_block(
-    emitter: Emitter, height: int, width: int, adds, b, b_stride, a, a_stride, steps, out, out_stride
-) -> None:
+def amx_block(emitter: Emitter, height: int, width: int, adds, b, b_stride, a, order, steps, out, out_stride) -> None:
     """16 or 32 rows times one or two panels: tiles 0 to 3 are the sums, 4 and 5 the rows, 6 and 7 the panels."""
     builder = emitter.builder
+    a_block, a_line, a_step = order
     sums = [(2 * i + j, i, j) for i in range(height) for j in range(width)]
 
     def place(i: int, j: int):
@@ -147,10 +150,13 @@ def amx_block(
         with otherwise:
             for tile, _, _ in sums:
                 call(emitter, "llvm.x86.tilezero", ir.VoidType(), [I8(tile)])
+            with builder.if_then(builder.icmp_unsigned(">", steps, I64(LONG))):
+                for row in range(PANEL * height):
+                    claim_lines(emitter, scaled(emitter, out, I64(row), out_stride), width)
     with cgutils.for_range(builder, steps, intp=I64) as step:
         for i in range(height):
-            line = scaled(emitter, scaled(emitter, a, I64(PANEL * i), a_stride), step.index, LINE)
-            call(emitter, "llvm.x86.tileloadd64", ir.VoidType(), [I8(4 + i), pointer(emitter, line), a_stride])
+            rows = scaled(emitter, scaled(emitter, a, I64(i), a_block), step.index, a_step)
+            call(emitter, "llvm.x86.tileloadd64", ir.VoidType(), [I8(4 + i), pointer(emitter, rows), a_line])
         for j in range(width):
             panel = scaled(emitter, scaled(emitter, b, I64(j), b_stride), step.index, PANEL * LINE)
             call(emitter, "llvm.x86.tileloadd64", ir.VoidType(), [I8(6 + j), pointer(emitter, panel), I64(LINE)])
@@ -160,21 +166,32 @@ def amx_block(
         call(emitter, "llvm.x86.tilestored64", ir.VoidType(), [I8(tile), place(i, j), out_stride])
 
 
+def claim_lines(emitter: Emitter, address, count: int) -> None:
+    """Asks for cache lines that will be written."""
+    kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+    function = cgutils.get_or_insert_function(emitter.builder.module, kind, "llvm.prefetch.p0")
+    for line in range(count):
+        place = pointer(emitter, emitter.offset(address, LINE * line))
+        emitter.builder.call(function, [place, I32(1), I32(3), I32(1)])
+
+
 def dot_product(module: ir.Module, name: str) -> None:
     """Defines the same function as `amx_product`, with AVX-512's dot products of bfloat16 pairs."""
-    emitter, (b, b_stride, panels, a, a_stride, rows, steps, out, out_stride, add) = define(module, name, 10)
+    emitter, (b, b_stride, panels, a, *order, rows, steps, out, out_stride, add) = define(module, name, 12)
+    a_block, a_line, _ = order
     builder = emitter.builder
     adds = builder.icmp_unsigned("!=", add, I64(0))
     blocks = builder.udiv(builder.add(rows, I64(DOT_ROWS - 1)), I64(DOT_ROWS))
     pairs = builder.udiv(builder.add(panels, I64(1)), I64(2))
     with cgutils.for_range(builder, blocks, intp=I64) as block:
-        first = builder.mul(block.index, I64(DOT_ROWS))
-        inputs, line = scaled(emitter, a, first, a_stride), scaled(emitter, out, first, out_stride)
+        inputs = scaled(emitter, a, builder.udiv(block.index, I64(2)), a_block)
+        inputs = scaled(emitter, inputs, builder.mul(builder.urem(block.index, I64(2)), I64(DOT_ROWS)), a_line)
+        line = scaled(emitter, out, builder.mul(block.index, I64(DOT_ROWS)), out_stride)
         with cgutils.for_range(builder, pairs, intp=I64) as pair:
             panel = builder.mul(pair.index, I64(2))
             both = builder.icmp_unsigned(">", builder.sub(panels, panel), I64(1))
             weights, target = scaled(emitter, b, panel, b_stride), scaled(emitter, line, panel, LINE)
-            places = (weights, b_stride, inputs, a_stride, steps, target, out_stride)
+            places = (weights, b_stride, inputs, order, steps, target, out_stride)
             with builder.if_else(both) as (two, one):
                 with two:
                     dot_block(emitter, 2, adds, *places)
@@ -183,9 +200,10 @@ def dot_product(module: ir.Module, name: str) -> None:
     builder.ret_void()
 
 
-def dot_block(emitter: Emitter, width: int, adds, b, b_stride, a, a_stride, steps, out, out_stride) -> None:
+def dot_block(emitter: Emitter, width: int, adds, b, b_stride, a, order, steps, out, out_stride) -> None:
     """Eight rows times one or two panels."""
     builder = emitter.builder
+    _, a_line, a_step = order
     sums = [[cgutils.alloca_once(builder, FLOATS) for _ in range(width)] for _ in range(DOT_ROWS)]
     targets = [[emitter.offset(scaled(emitter, out, I64(i), out_stride), LINE * j) for j in range(width)]
                for i in range(DOT_ROWS)]  # fmt: skip
@@ -197,13 +215,18 @@ def dot_block(emitter: Emitter, width: int, adds, b, b_stride, a, a_stride, step
         with otherwise:
             for place, _ in cells:
                 builder.store(ir.Constant(FLOATS, None), place)
-    with cgutils.for_range(builder, builder.mul(steps, I64(BLOCK // 2)), intp=I64) as line:
+    with (
+        cgutils.for_range(builder, steps, intp=I64) as step,
+        cgutils.for_range(builder, I64(BLOCK // 2), intp=I64) as part,
+    ):
+        line = builder.add(builder.mul(step.index, I64(BLOCK // 2)), part.index)
+        inputs = scaled(emitter, scaled(emitter, a, step.index, a_step), part.index, 4)
         panels = []
         for j in range(width):
-            at = scaled(emitter, scaled(emitter, b, I64(j), b_stride), line.index, LINE)
+            at = scaled(emitter, scaled(emitter, b, I64(j), b_stride), line, LINE)
             panels.append(builder.bitcast(emitter.load(at, WORDS, align=4), BFLOAT_PAIRS))
         for i in range(DOT_ROWS):
-            at = scaled(emitter, scaled(emitter, a, I64(i), a_stride), line.index, 4)
+            at = scaled(emitter, inputs, I64(i), a_line)
             pair = builder.bitcast(emitter.broadcast(emitter.load(at, I32, align=2), PANEL), BFLOAT_PAIRS)
             for j, panel in enumerate(panels):
                 arguments = [builder.load(sums[i][j]), panel, pair]

@@ -55,7 +55,8 @@ class WeightTable:
     @property
     def known_as_bf16(self) -> bool:
         """Whether products of many rows can read all matrices."""
-        return all(matrix.kind != F32 and matrix.columns % 32 == 0 for matrix in self.matrices)
+        paired = all(count == 2 for _, count, _ in self.products[GATE_UP:-1:4])
+        return paired and all(matrix.kind != F32 and matrix.columns % 32 == 0 for matrix in self.matrices)
 
     @property
     def nbytes(self) -> int:
@@ -149,7 +150,7 @@ class CpuProgram:
                 tiles, merges, spans,
                 scratch.all_rows[:rows], own(sample_rows, np.int64), *(part[:rows] for part in scratch.rows),
                 *scratch.partials, logits, stages, *scratch.threads,
-                many.tile_for(batch), many.least_rows, many.halves, many.floats, many.limits,
+                many.tile_for(batch), many.least_rows, many.halves, many.floats, many.limits, scratch.gated,
             )  # fmt: skip
         return logits
 
@@ -202,8 +203,8 @@ class StepScratch:
         widest = -(-max(shape.hidden_size, attended, shape.intermediate_size) // 32) * 32
         widths = (shape.hidden_size, shape.hidden_size, qkv, attended, 2 * shape.intermediate_size)
         floats = [np.empty((count, width), np.float32) for width in (*widths, shape.intermediate_size)]
-        codes = np.empty((count, widest + 32), np.int16)  # 32 more: rows must not lie whole pages apart
-        self.rows = [*floats, codes, np.empty((count, widest // 32, 2), np.float32)]
+        self.rows = [*floats, np.empty((count, widest), np.int16), np.empty((count, widest // 32, 2), np.float32)]
+        self.gated = np.empty((count, shape.intermediate_size), np.int16)
         self.all_rows = np.arange(count, dtype=np.int64)
         self.plan = [np.empty(count, np.int32) for _ in range(2)]
         self.plan += [np.empty((count, width), np.int32) for width in (3, 5, 3)]

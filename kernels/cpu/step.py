@@ -10,13 +10,14 @@ never changes its result.
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
+from numba import carray, njit  # pyright: ignore[reportPrivateImportUsage]
 
 from .attention import attend_tile, merge_partials
-from .elementwise import quantize_row, rms_norm_row, rotate_head, round_row, silu_mul_row, store_row
+from .elementwise import quantize_row, rms_norm_row, rotate_head, silu_mul_row, store_row
 from .plan import SEQUENCE
-from .prefill import attend_spans, many_rows_product
-from .primitives import claim, finish, wait_for
+from .prefill import attend_spans, many_rows_gated, many_rows_product, round_row
+from .primitives import claim, finish, pointer, wait_for
 from .products import product, read_row
 
 HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BLOCK_SIZE, NUM_BLOCKS, BF16_CACHE, CACHE, EMBEDDING = range(11)
@@ -40,12 +41,12 @@ def embed_rows(stage, segment, token_ids, residual):
 
 
 @njit(nogil=True, error_model="numpy")
-def prepare_row(form, x, codes, factors):
-    """One row, or a part of it, as inputs of a product of this form."""
+def prepare_row(form, x, row, first, columns, codes, factors):
+    """A row of ``columns`` columns, or a part of it from column ``first`` on, as inputs of a product of this form."""
     if form == INTEGERS:
-        quantize_row(x, codes, factors[: x.shape[0] // 32])
+        quantize_row(x, codes[row, first:], factors[row, first // 32 : (first + x.shape[0]) // 32])
     elif form == BFLOATS:
-        round_row(x, codes)
+        round_row(x, row, first, columns, codes)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -54,7 +55,7 @@ def norm_rows(stage, residual, rows, weight, eps, normed, form, codes, factors):
     i = claim(stage)
     while i < rows.shape[0]:
         rms_norm_row(residual[rows[i]], weight, eps, normed[i])
-        prepare_row(form, normed[i], codes[i], factors[i])
+        prepare_row(form, normed[i], i, 0, normed.shape[1], codes, factors)
         finish(stage)
         i = claim(stage)
     wait_for(stage, rows.shape[0])
@@ -68,10 +69,15 @@ def rotate_and_store(stage, qkv, dims, layer_keys, layer_values, positions, slot
     row = claim(stage)
     while row < qkv.shape[0]:
         block, offset = slots[row] // block_size, slots[row] % block_size
+        turn, half = 4 * positions[row] * cos.shape[1], cos.shape[1]
+        row_cos = carray(pointer(cos.ctypes.data + turn), half, np.float32)
+        row_sin = carray(pointer(sin.ctypes.data + turn), half, np.float32)
+        line = qkv.ctypes.data + row * qkv.strides[0]
         for head in range(heads + 2 * kv_heads):
-            x = qkv[row, head * head_dim : (head + 1) * head_dim]
+            # not a view of the array: threads would count its references against each other
+            x = carray(pointer(line + 4 * head * head_dim), head_dim, np.float32)
             if head < heads + kv_heads:
-                rotate_head(x, cos[positions[row]], sin[positions[row]])
+                rotate_head(x, row_cos, row_sin)
             if head >= heads:
                 kv_head = (head - heads) % kv_heads
                 place = ((block * kv_heads + kv_head) * block_size + offset) * head_dim * item
@@ -127,7 +133,7 @@ def prepare_rows(stage, form, x, codes, factors):
     """All rows in the form of the product that reads them."""
     row = claim(stage)
     while row < x.shape[0]:
-        prepare_row(form, x[row], codes[row], factors[row])
+        prepare_row(form, x[row], row, 0, x.shape[1], codes, factors)
         finish(stage)
         row = claim(stage)
     wait_for(stage, x.shape[0])
@@ -145,7 +151,7 @@ def activate_rows(stage, gate_up, activated, form, codes, factors):
         row, first = item // pieces, item % pieces * piece
         last = first + piece
         silu_mul_row(gate_up[row, first:last], gate_up[row, inner + first : inner + last], activated[row, first:last])
-        prepare_row(form, activated[row, first:last], codes[row, first:last], factors[row, first // 32 :])
+        prepare_row(form, activated[row, first:last], row, first, inner, codes, factors)
         finish(stage)
         item = claim(stage)
     wait_for(stage, total)
@@ -157,6 +163,7 @@ def decoder_step(
     token_ids, positions, slots, block_tables, order, first_part, tiles, merges, spans, all_rows, sample_rows,
     residual, normed, qkv, attended, gate_up, activated, codes, factors, partial_sums, partial_stats, logits, stages,
     q, sums, stats, limits, scores, unpacked, buffers, product_tile, many_rows, halves, floats, row_limits,
+    gated,
 ):  # fmt: skip
     """All layers for the rows of one step; the threads of the team call it with the same arrays.
 
@@ -195,7 +202,8 @@ def decoder_step(
                 prepare_rows(stage + 48, form, attended, codes, factors)
             source, target = attended, residual
         elif which == DOWN:
-            activate_rows(stage, gate_up, activated, form, codes, factors)
+            if form != BFLOATS:  # else the product before has left its inputs
+                activate_rows(stage, gate_up, activated, form, codes, factors)
             source, target = activated, residual
         else:
             chosen = sample_rows if last else all_rows
@@ -205,10 +213,15 @@ def decoder_step(
         first = products[index, FIRST_SEGMENT]
         parts = segments[first : first + products[index, SEGMENTS]]
         accumulate = which % 2 == 1  # output and down projections add to the residual
-        if form == BFLOATS:
+        if form == BFLOATS and which == GATE_UP:
+            many_rows_gated(
+                tile_code, product_tile, threads, stage + 64, parts, count, codes, gated, halves[thread],
+                floats[thread],
+            )  # fmt: skip
+        elif form == BFLOATS:
             many_rows_product(
-                tile_code, product_tile, threads, stage + 64, parts, count, codes, target, accumulate,
-                halves[thread], floats[thread],
+                tile_code, product_tile, threads, stage + 64, parts, count, gated if which == DOWN else codes, target,
+                accumulate, halves[thread], floats[thread],
             )  # fmt: skip
         else:
             buffer = buffers[thread]

@@ -125,8 +125,8 @@ def empty_cache(dtype: torch.dtype) -> torch.Tensor:
     return torch.full((2, 2, 64, 1, BLOCK, 32), float("nan"), dtype=dtype)
 
 
-def program(functions, dtype=torch.bfloat16, threads: int = 2, enabled: bool = True) -> CpuProgram:
-    checkpoint = checkpoint_of(tiny_llama(**WIDE))
+def program(functions, dtype=torch.bfloat16, threads: int = 2, enabled: bool = True, **changes) -> CpuProgram:
+    checkpoint = checkpoint_of(tiny_llama(**{**WIDE, **changes}))
     weights = read_weights(checkpoint, checkpoint.spec.max_position)
     made = CpuProgram(decoder_shape(checkpoint.spec), weights, empty_cache(dtype), Team(threads), functions)
     if made._many.product_tile != prefill.NO_TILE:
@@ -153,20 +153,21 @@ def run(target, steps) -> list[np.ndarray]:
     return [target.forward(step.token_ids, step.groups, step.sample_rows) for step in steps]
 
 
+BIASES = {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False, "intermediate_size": 160}
+
+
 @needs_bf16
-def test_a_program_gives_the_logits_of_the_reference_and_its_kv(functions):
-    checkpoint = checkpoint_of(tiny_llama(**WIDE))
+@pytest.mark.parametrize("changes", [{}, BIASES])
+def test_a_program_gives_the_logits_of_the_reference(functions, changes):
+    checkpoint = checkpoint_of(tiny_llama(**{**WIDE, **changes}))
     weights = read_weights(checkpoint, checkpoint.spec.max_position)
-    plain = OperationSteps(
-        decoder_shape(checkpoint.spec), weights, ReferenceKernels("cpu", torch.float32), empty_cache(torch.float32)
-    )
-    many, few = program(functions), program(functions, enabled=False)
+    shape, plain = decoder_shape(checkpoint.spec), ReferenceKernels("cpu", torch.float32)
+    expected = run(OperationSteps(shape, weights, plain, empty_cache(torch.float32)), mixed_steps())
+    many, few = (run(program(functions, enabled=enabled, **changes), mixed_steps()) for enabled in (True, False))
     apart = 0
-    for got, packed, wanted in zip(
-        run(many, mixed_steps()), run(few, mixed_steps()), run(plain, mixed_steps()), strict=True
-    ):
+    for got, packed, wanted in zip(many, few, expected, strict=True):
         assert got.shape == wanted.shape
-        np.testing.assert_allclose(got, wanted, atol=0.05 * np.abs(wanted).max())
+        np.testing.assert_allclose(got, wanted, atol=0.1 * np.abs(wanted).max())  # a cache in bfloat16 alone: 0.06
         apart += not np.array_equal(got, packed)
     assert apart >= 3, "the path for many rows was taken"
 

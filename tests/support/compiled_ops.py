@@ -31,7 +31,7 @@ def prepared() -> np.ndarray:
             products.product, products.read_row, step.attend_tiles, step.merge_rows, step.norm_rows,
             pack.fill_q4, pack.fill_q8,
             step.rotate_and_store, step.activate_rows, elementwise.quantize_row, plan.plan_tiles,
-            prefill.many_rows_product, prefill.attend_spans, elementwise.round_row,
+            prefill.many_rows_product, prefill.attend_spans, prefill.round_row,
         ):  # fmt: skip
             function.enable_caching()
     code = compiled.load_tiles(folder)
@@ -164,9 +164,9 @@ def compiled_many_rows_product(
     rows, columns = x.shape
     room = -(-rows // 32) * 32
     table, width, _alive = segments_of(matrices, bias)
-    codes, out = np.full((room, columns + 32), 0x7FC0, np.int16), np.full((room, width), np.nan, np.float32)
+    codes, out = np.full((room, columns), 0x7FC0, np.int16), np.full((room, width), np.nan, np.float32)
     for row in range(rows):
-        elementwise.round_row(x[row], codes[row])
+        prefill.round_row(x[row], row, 0, columns, codes)
     if before is not None:
         out[:rows] = before
     many = many_rows.ManyRows(shape_of(1, 1, 32), 1, product_tile)
