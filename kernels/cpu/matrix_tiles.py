@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import platform
 from functools import cache
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
@@ -62,7 +63,7 @@ class MatrixEmitter:
         name = "matrix_configuration"
         if name not in module.globals:
             constant = ir.Constant(ir.ArrayType(I8, len(CONFIGURATION)), bytearray(CONFIGURATION))
-            place = ir.GlobalVariable(module, constant.type, name)
+            place: Any = ir.GlobalVariable(module, constant.type, name)
             place.global_constant, place.linkage, place.initializer, place.align = True, "internal", constant, 64
         self.configuration = module.globals[name]
 
@@ -146,14 +147,14 @@ def transposed(emitter: Emitter, rows):
         lanes = [4 * quarter + i for quarter in chosen for i in range(4)]
         return picked(emitter, a, b, lanes)
 
-    first = [None] * 16
+    first: list[Any] = [None] * 16
     for i in range(0, 16, 2):
         first[i], first[i + 1] = unpack(rows[i], rows[i + 1], 1)
-    second = [None] * 16  # second[4 g + c]: columns 4 q + c of rows 4 g .. 4 g + 3, a quarter q each
+    second: list[Any] = [None] * 16  # second[4 g + c]: columns 4 q + c of rows 4 g .. 4 g + 3, a quarter q each
     for g in range(0, 16, 4):
         second[g], second[g + 1] = unpack(first[g], first[g + 2], 2)
         second[g + 2], second[g + 3] = unpack(first[g + 1], first[g + 3], 2)
-    result = [None] * 16
+    result: list[Any] = [None] * 16
     for c in range(4):
         a, b, d, e = (second[g + c] for g in range(0, 16, 4))
         ab_low, ab_high = quarters(a, b, (0, 1, 4, 5)), quarters(a, b, (2, 3, 6, 7))
@@ -286,7 +287,8 @@ def columns_tile(module: ir.Module, name: str) -> None:
             builder.store(builder.fadd(builder.load(place), weights[-1]), place)
         store(emitter, words_of(emitter, *weights), at(emitter, words, pair.index, LINE))
     store(emitter, peak, peaks)
-    store(emitter, builder.fadd(*(builder.load(place) for place in totals)), norms)
+    even, odd = (builder.load(place) for place in totals)
+    store(emitter, builder.fadd(even, odd), norms)
     with cgutils.for_range(builder, blocks, intp=I64) as block:
         start = at(emitter, words, block.index, 16 * LINE)
         rows = [emitter.load(emitter.offset(start, index * LINE), WORDS, align=4) for index in range(16)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 from numba.core import cgutils
 
@@ -16,7 +18,7 @@ MAGIC = 1.5 * 2.0**23
 POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 
 
-def exponential(emitter: Emitter, x):
+def exponential(emitter: Emitter, x: Any) -> Any:
     """exp of a vector of float32 at most 0, within 2 units in the last place; about 1e-35 below -80."""
     builder = emitter.builder
 
@@ -37,7 +39,7 @@ def exponential(emitter: Emitter, x):
     return builder.bitcast(builder.add(builder.bitcast(value, words), power), x.type)
 
 
-def larger(emitter: Emitter, a, b):
+def larger(emitter: Emitter, a, b) -> Any:
     """The larger of two numbers, or of those in each lane."""
     return emitter.builder.select(emitter.builder.fcmp_ordered(">", a, b), a, b)
 
@@ -71,7 +73,7 @@ def soften_tile(module: ir.Module, name: str) -> None:
     groups = builder.udiv(builder.add(visible, I64(LANES - 1)), lanes)
     lowest = emitter.constant(FLOAT, LANES, LOWEST)
 
-    def place_of(start, index, kind=VECTOR):
+    def place_of(start, index, kind: Any = VECTOR):
         return builder.inttoptr(builder.add(start, builder.mul(index, I64(4))), kind.as_pointer())
 
     builder.store(lowest, place_of(scores, visible), align=4)

@@ -23,7 +23,6 @@ from support.compiled_ops import compiled_attention, planned
 from support.fake_checkpoint import attention_batch, checkpoint_of, step_batch, tiny_llama
 from support.paged_batches import PagedCase, paged_case
 
-DECODE = -1
 SHAPES: dict[str, tuple[list[int], dict[int, tuple[int, int]]]] = {
     # lengths of the sequences, and whose first blocks (of 16) each has
     "all share": ([300, 290, 330, 289, 400], dict.fromkeys(range(1, 5), (0, 18))),
@@ -35,7 +34,7 @@ SHAPES: dict[str, tuple[list[int], dict[int, tuple[int, int]]]] = {
     "many": ([150 + i for i in range(21)], dict.fromkeys(range(1, 21), (0, 9))),
     "one is the beginning of the other": ([400, 200], {1: (0, 12)}),
 }
-HEADS = [(9, 3, 64), (4, 4, 8), (8, 1, 32), (6, 3, 24), (5, 1, 128)]
+HEADS = [(9, 3, 64), (8, 1, 32), (6, 3, 24), (5, 1, 128)]
 
 
 def decodes(lengths: list[int]) -> list[tuple[int, int]]:
@@ -62,19 +61,17 @@ def slots_read(batch: AttentionBatch) -> int:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("block_size", [1, 8, 16, 64, 128])
+@pytest.mark.parametrize("block_size", [8, 16, 128])
 @pytest.mark.parametrize("name", SHAPES)
 def test_shared_blocks_are_read_together_and_the_result_is_the_reference(name, block_size, dtype):
     for heads in HEADS:
         case = case_of(name, block_size, heads, dtype)
         if block_size <= 16:
-            assert slots_read(case.batch) < slots_read(rows_apart_of_decodes(case.batch)), "some are read together"
+            assert slots_read(case.batch) < slots_read(dataclasses.replace(case.batch, rows_apart=True)), (
+                "some are read together"
+            )
         got = compiled_attention(case.query, case.cache, case.batch)
         np.testing.assert_allclose(got, reference(case), rtol=1e-4, atol=2e-5, err_msg=f"{heads}")
-
-
-def rows_apart_of_decodes(batch: AttentionBatch) -> AttentionBatch:
-    return dataclasses.replace(batch, rows_apart=True)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -148,7 +145,7 @@ def test_what_some_share_beyond_what_all_share_is_read_once_for_them():
 
 
 @pytest.mark.skipif(not matrix_tiles.is_permitted(), reason="this processor has no matrix unit")
-@pytest.mark.parametrize("block_size", [16, 32, 128])
+@pytest.mark.parametrize("block_size", [16, 128])
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_matrix_unit_rounds_to_bfloat16_and_no_more(name, block_size):
     taken = 0
