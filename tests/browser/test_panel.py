@@ -98,6 +98,18 @@ def test_the_block_table_has_one_row_a_logical_block(chat: PageDriver, server: P
         expect(element).to_have_attribute("data-tokens", str(row["num_tokens"]))
 
 
+def test_the_heads_of_the_block_table_stay_while_it_scrolls(chat: PageDriver, server: PageServer) -> None:
+    server.client.replies = ("Words of a long reply. " * 60,)
+    chat.ask("A question with a long reply")
+    settle(chat, server)
+    heads = chat.test_id("kv-table").locator("th").first
+    top = heads.bounding_box()
+    table = chat.page.locator("#pc-kv-table .table-scroll")
+    scrolled = table.evaluate("(holder) => { holder.scrollTop = 9999; return holder.scrollTop; }")
+    assert scrolled > 100, "the table of this test must be longer than its window"
+    assert heads.bounding_box() == top
+
+
 def test_the_block_table_follows_the_shown_branch(chat: PageDriver, server: PageServer) -> None:
     server.client.replies = lambda request: f"{len(server.client.requests)} " * 30
     chat.ask("Branch twice")

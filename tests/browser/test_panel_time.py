@@ -251,6 +251,26 @@ def test_steps_can_lead_from_one_event_of_this_chat_to_the_next(page: PageDriver
     )
 
 
+def test_an_event_tells_what_it_means_and_stays_in_a_low_window(page: PageDriver, server: PageServer) -> None:
+    for number in range(4):
+        page.ask(f"Question {number} of a chat with more events than a low window has room for. " * 2)
+    settled(page, server)
+    part = page.panel_tab("events")
+    length = "(list) => list.scrollHeight - list.clientHeight"
+    assert page.test_id("kv-events").evaluate(length) > 200, "the list of this test must be longer than its window"
+    stored = part.locator(".event.stored").first
+    expect(stored).to_have_attribute("title", re.compile("^Blocks? .* can be found by other requests from now on"))
+    page.page.set_viewport_size({"width": 1366, "height": 768})
+    try:
+        page.test_id("kv-time").evaluate("(bar) => bar.scrollIntoView({ block: 'center' })")
+        for _ in range(12):
+            page.test_id("kv-step-back").click()
+            page.page.evaluate(DRAWN)
+            expect(part.locator(".event[aria-selected=true]")).to_be_in_viewport(ratio=0.9)
+    finally:
+        page.page.set_viewport_size({"width": 1480, "height": 920})
+
+
 def test_what_was_not_seen_while_the_panel_was_closed_is_a_gap(page: PageDriver, server: PageServer) -> None:
     page.ask("Before")
     settled(page, server)

@@ -1,7 +1,7 @@
 // All events that are kept, newest first: a click shows the moment after one. Only rows in view are in the document.
 
-import { h, throttled } from "./dom.js";
-import { EVENT_TYPES, shortWords } from "./event_words.js";
+import { framed, h, throttled } from "./dom.js";
+import { EVENT_TYPES, longWords, shortWords } from "./event_words.js";
 import { count } from "./format.js";
 import { WindowList } from "./window_list.js";
 
@@ -26,6 +26,7 @@ export class EventList {
     this.element = h("div.part", {}, h("h3", {}, "Events", h("span.event-filter", {}, this.ofChat, this.type)), this.none, this.holder);
     this.rows = [];
     this.drawSoon = throttled(PAUSE_MS, () => this.#draw());
+    this.keepInWindow = framed(() => this.#keepInWindow()); // once the time bar has told its words, which may take more lines
   }
 
   /** Show what is kept now; while events come one after the other, only now and then. */
@@ -76,7 +77,7 @@ export class EventList {
 
   #row(event) {
     const words = shortWords(event, this.nameOf);
-    return h(`div.event.${event.type}`, { role: "option", id: `pc-kv-event-${event.seq}`, title: words },
+    return h(`div.event.${event.type}`, { role: "option", id: `pc-kv-event-${event.seq}`, title: longWords(event, this.nameOf) },
       h("span.seq", {}, count(event.seq)), h("b", {}, event.type), h("span", {}, words));
   }
 
@@ -86,7 +87,7 @@ export class EventList {
     const key = place === null ? null : String(place);
     const moved = key !== this.selected;
     this.selected = key;
-    if (moved && key) this.list.reveal(key);
+    if (moved && key && this.list.reveal(key)) this.keepInWindow();
     for (const [row, { element }] of this.list.drawn) {
       element.setAttribute("aria-selected", String(row === key));
       element.setAttribute("aria-posinset", String(this.list.index.get(row) + 1));
@@ -95,6 +96,14 @@ export class EventList {
     const shown = key && this.list.get(key);
     if (shown) this.holder.setAttribute("aria-activedescendant", shown.id);
     else this.holder.removeAttribute("aria-activedescendant");
+  }
+
+  /** Scroll the list, not the panel, so that the marked row is in view even where the window ends before the list does. */
+  #keepInWindow() {
+    const row = this.list.get(this.selected)?.getBoundingClientRect();
+    if (!row) return;
+    const beyond = row.bottom - window.innerHeight, room = row.top - this.holder.getBoundingClientRect().top;
+    if (beyond > 0 && beyond <= room) this.holder.scrollTop += beyond;
   }
 
   #go(place) {

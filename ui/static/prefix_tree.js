@@ -135,9 +135,10 @@ export class PrefixTree {
 
   #summary() {
     const { runs, branches } = this.tree;
-    const blocks = runs.flatMap((run) => run.blocks), alone = branches.reduce((sum, one) => sum + one.blocks, 0);
-    this.summary.title = `The block tables of ${plural(branches.length, "branch", "branches")} have ${plural(alone, "row")}; what they share stands once: ${plural(blocks.length, "block")}`;
-    return `${plural(branches.length, "branch", "branches")}: ${count(alone)} → ${plural(blocks.length, "block")}`;
+    const blocks = new Set(runs.flatMap((run) => run.blocks.map((block, at) => block ?? `${run.key} ${at}`)));
+    const alone = branches.reduce((sum, one) => sum + one.blocks, 0);
+    this.summary.title = `The block tables of ${plural(branches.length, "branch", "branches")} have ${plural(alone, "row")}; what they share stands once: ${plural(blocks.size, "block")}`;
+    return `${plural(branches.length, "branch", "branches")}: ${count(alone)} → ${plural(blocks.size, "block")}`;
   }
 
   #element({ run, level, forks }, before) {

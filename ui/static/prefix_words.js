@@ -73,7 +73,7 @@ export function costOf({ cost }) {
 /** [term, words] of all that is to be said of a run; `chatName` names who else uses its blocks. */
 export function facts(tree, run, chatName) {
   return [sharedFact(tree, run), ownFact(run),
-    run.twice.length && ["Read twice", `Block ${ranges(run.twice)} holds what two branches begin with before they part.`],
+    run.twice.length && ["Read twice", `Block ${ranges(run.twice)} is also in another branch: both have the same tokens there until they part.`],
     run.others.length && ["In use by", run.others.map(chatName).join(", ")],
     costFact(tree, run)].filter(Boolean);
 }

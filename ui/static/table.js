@@ -164,7 +164,7 @@ export class BlockTable {
       cell(this.#fill(row, session)),
       cell(missing ? "–" : String(row.count)),
       h("td.holds", { role: "gridcell", title: held }, held),
-      h("td.with", { role: "gridcell", title: others.join(", ") }, missing ? "not in the cache" : others.length > 1
+      h("td.with", { role: "gridcell", title: others.join(", ") }, missing ? "not cached" : others.length > 1
         ? plural(others.length, "other chat") : others.join("")),
     ];
   }
