@@ -176,6 +176,11 @@ def whole(same_page: PageDriver, server: PageServer, tmp_path: Path) -> dict[str
     return file
 
 
+def hold_first(file: dict[str, Any], held: list[Any], states: str) -> None:
+    """Say that the first blocks of the base are held, and no others."""
+    file["base"].update(held=held, states=states.ljust(file["num_blocks"], "f"))
+
+
 CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda file: file.update(format="openai"), "is not a recording of KV blocks"),
     (lambda file: file.update(version=7), "made by a newer pagedchat: it is of version 7"),
@@ -193,6 +198,14 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda file: file["events"][0].update(blocks=None, spans=[[0, 10**12]], states="a"), "which blocks it is about"),
     (lambda file: file["events"][0].update(time="noon"), "the time of event 1"),
     (lambda file: file["events"].insert(0, None), "event 1 is missing"),
+    (lambda file: file["events"][0].update(time=1e300), "the time of event 1"),
+    (lambda file: file["events"][0].update(owner={"a": 1}), "whose it is, or of how many tokens"),
+    (lambda file: file["events"][0].update(num_tokens="<b>"), "whose it is, or of how many tokens"),
+    (lambda file: file["base"].update(time=-1e300), "the time of its beginning"),
+    (lambda file: file["base"].update(last=[1]), "who held what last"),
+    (lambda file: file["base"].update(pins=[10**7]), "a pin on a block that the pool does not have"),
+    (lambda file: hold_first(file, [[0, 1, []], [0, 1, []]], "aa"), "the pool at its beginning has a count"),
+    (lambda file: hold_first(file, [[0, 1, [{}]]], "a"), "the pool at its beginning does not say who holds what"),
 ]
 
 
@@ -215,6 +228,42 @@ def test_a_file_that_is_wrong_is_refused_with_what_is_wrong(same_page: PageDrive
     expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "recording")
     same_page.test_id("kv-live").click()
     expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "live")
+
+
+def test_counters_that_are_none_are_left_out(same_page: PageDriver, whole: dict[str, Any]) -> None:
+    counters = {"prompt_tokens": 8, "cached_tokens": 2, "preemptions": 0, "running": 0, "waiting": 0}
+    good = {"place": len(whole["events"]), **counters}
+    odd = [None, 5, {}, [], {**good, "place": -1}, {**good, "place": 10**6}, {**good, "cached_tokens": "x"}]
+    odd += [{**good, "cached_tokens": good["prompt_tokens"] + 1}, {**good, "preemptions": 0.5}]
+    for stats, hits in ((odd, "–"), ([*odd, good], "25.0 %")):
+        same_page.page.evaluate(DROP, [json.dumps({**whole, "stats": stats}), "odd.json"])
+        expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "recording")
+        assert seen_moments(same_page)[-1]["hits"] == hits
+        same_page.test_id("kv-live").click()
+        expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "live")
+
+
+def test_a_recording_tells_the_size_of_its_own_pool(same_page: PageDriver, whole: dict[str, Any]) -> None:
+    size = same_page.page.locator("#pc-kv .legend small")
+    here = size.inner_text()
+    whole.update(num_blocks=1_234, block_size=8, events=[], stats=[])
+    hold_first(whole, [], "")
+    same_page.page.evaluate(DROP, [json.dumps(whole), "small.json"])
+    expect(size).to_have_text("1,234 × 8 tokens")
+    same_page.test_id("kv-live").click()
+    expect(size).to_have_text(here)
+    assert "1,234" not in here and ", " in here
+
+
+def test_a_copy_that_is_told_by_spans_is_played(same_page: PageDriver, whole: dict[str, Any]) -> None:
+    hold_first(whole, [[0, 1, ["chat 1"]]], "a")
+    copy_event = {"seq": whole["base"]["seq"] + 1, "time": 5, "type": "copied", "num_tokens": 3, "owner": "chat 1"}
+    whole["events"] = [{**copy_event, "spans": [[0, 2]], "ref_counts": [0, 1], "states": "ca"}]
+    same_page.page.evaluate(DROP, [json.dumps(whole), "spans.json"])
+    expect(same_page.test_id("kv-time")).to_have_attribute("data-state", "recording")
+    same_page.test_id("kv-step-on").click()
+    expect(same_page.test_id("kv-moment-words")).to_contain_text("block 0 was copied to block 1")
+    same_page.test_id("kv-live").click()
 
 
 def recorded(page: PageDriver, story: PoolStory, most: int) -> tuple[int, int]:

@@ -88,7 +88,7 @@ export class PanelFeed {
     panel.ages.sync(snapshot.seq);
     panel.look.poolTold();
     panel.gridWords.clear();
-    panel.figures.tellSize(snapshot, info?.kv_bytes);
+    panel.figures.tellBytes(info?.kv_bytes);
     panel.engine.tellInfo(info);
     this.#takeStats(stats);
     panel.redraw();

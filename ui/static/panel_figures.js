@@ -10,6 +10,7 @@ export class Figures {
   constructor(model, grid, act) {
     Object.assign(this, { model, grid, act });
     this.stats = {};
+    this.bytes = 0;
     this.gauges = Object.fromEntries(["hits", "load", "preemptions", "sharing"].map((name) => [name, h("b", {}, "–")]));
     this.size = h("small");
     this.bar = h("div.usage", { role: "img" }, h("i.active"), h("i.shared"), h("i.cached"));
@@ -28,23 +29,26 @@ export class Figures {
     ];
   }
 
-  /** How large the pool is. */
-  tellSize({ num_blocks: blocks, block_size: size }, kvBytes) {
-    if (kvBytes) this.size.textContent = `${count(blocks)} × ${size} tokens, ${bytes(kvBytes)}`;
+  /** How much memory the engine's pool takes. */
+  tellBytes(kvBytes) {
+    this.bytes = kvBytes ?? 0;
   }
 
   draw(live) {
     const { free, cached, active, shared } = this.model.totals;
     const { stats, gauges, legend } = this;
+    const { total, blockSize, names } = this.model;
     const sharing = this.model.sharing;
     setText(gauges.hits, stats.prompt_tokens ? percent(stats.cached_tokens / stats.prompt_tokens) : "–");
     setText(gauges.load, !live || stats.running === undefined ? "–" : `${stats.running} / ${stats.waiting ?? 0}`);
     setText(gauges.preemptions, stats.preemptions === null ? "–" : count(stats.preemptions ?? 0));
     setText(gauges.sharing, sharing === null ? "–" : `${sharing.toFixed(1)}×`);
-    const share = (value) => `${(100 * value) / this.model.total}%`;
+    const share = (value) => `${(100 * value) / total}%`;
     const widths = { active: active - shared, shared, cached };
     for (const [name, value] of Object.entries(widths)) this.bar.querySelector(`.${name}`).style.width = share(value);
     for (const [name, value] of Object.entries({ active, shared, cached, free })) setText(legend[name], count(value));
+    const ofEngine = names === null && this.bytes; // a recording may be of another pool
+    setText(this.size, `${count(total)} × ${count(blockSize)} tokens${ofEngine ? `, ${bytes(this.bytes)}` : ""}`);
     const mine = this.grid.numPale;
     this.ofBranch.hidden = !mine;
     this.ofBranch.style.setProperty("--c", `var(--pc-own-${this.act.hueOf(this.grid.branchOwner)})`);

@@ -14,7 +14,7 @@ const STRIDE = 256; // events from one checkpoint to the next
 const CHECKPOINT_BLOCKS = 300_000; // in all checkpoints together
 const STATS_AT_MOST = 1_000;
 const NEW_CONTENT = new Set(["allocated", "evicted", "reset"]);
-const COUNTERS = ["prompt_tokens", "cached_tokens", "preemptions", "running", "waiting"];
+export const COUNTERS = ["prompt_tokens", "cached_tokens", "preemptions", "running", "waiting"];
 
 export class Recorder {
   /** The newest `most` events are kept at least, if they are not too large, and hardly more; Infinity: all, whatever their
@@ -143,7 +143,7 @@ export class Recorder {
   }
 
   #noteFresh(event) {
-    if (event.type === "copied") this.fresh.set(event.blocks[1], this.last);
+    if (event.type === "copied") this.fresh.set(unpacked(event).blocks[1], this.last);
     if (NEW_CONTENT.has(event.type)) for (const block of unpacked(event).blocks) this.fresh.set(block, this.last);
   }
 

@@ -10,11 +10,12 @@
 import { EVENT_TYPES } from "./event_words.js";
 import { unpacked } from "./kv_unpacking.js";
 import { KvModel, STATE_NAMES } from "./kvmodel.js";
-import { Recorder } from "./recorder.js";
+import { COUNTERS, Recorder } from "./recorder.js";
 
 const FORMAT = "pagedchat-kv-recording";
 const VERSION = 1;
 const MOST_BLOCKS = 4_000_000;
+const LATEST_S = 8.64e12; // before and after 1970: what a Date can say
 const LETTERS = "fcas";
 
 /** All that a recorder keeps. `act` has: hueOf(owner), titleOf(owner) (null where it is not to be told). */
@@ -88,7 +89,10 @@ function read(file) {
   const base = checkedSnapshot(file.base, file, "the pool at its beginning");
   const model = new KvModel();
   model.load(base);
-  for (const [block, owner] of Array.isArray(base.last) ? base.last : []) model.lastOwner.set(block, owner);
+  for (const row of listOf(base.last)) {
+    demand(Array.isArray(row) && whole(row[0], 0, file.num_blocks - 1) && isOwner(row[1]), "the pool at its beginning does not say who held what last");
+    model.lastOwner.set(row[0], row[1]);
+  }
   const recorder = new Recorder(Infinity);
   recorder.begin(model, time(base.time, "its beginning"));
   let seq = base.seq;
@@ -97,24 +101,28 @@ function read(file) {
     if (event.type === "gap") recorder.takeGap(event.snapshot, event.time);
     else recorder.take(event);
   });
-  recorder.stats = (Array.isArray(file.stats) ? file.stats : []).filter((one) => Object.values(one ?? {}).every(Number.isFinite));
-  const owners = Array.isArray(file.owners) ? file.owners.filter((one) => typeof one?.id === "string") : [];
+  recorder.stats = listOf(file.stats).filter((one) => areCounters(one, file.events.length)).sort((one, other) => one.place - other.place);
+  const owners = listOf(file.owners).filter((one) => typeof one?.id === "string");
   return {
-    recorder, made: new Date(file.made_at), names: new Map(owners.map(({ id, title }) => [id, typeof title === "string" ? title : id])),
+    recorder, made: new Date(file.made_at), names: new Map(owners.map(({ id, title }) => [id, typeof title === "string" && title ? title : id])),
     hues: new Map(owners.map(({ id, hue }) => [id, whole(hue, 0, 5) ? hue : 4])),
   };
 }
 
 function checkedSnapshot(snapshot, { num_blocks: total, block_size: size }, what) {
   demand(snapshot && typeof snapshot === "object" && whole(snapshot.seq, 0), `${what} is missing`);
-  const { states, held } = snapshot;
+  const { states, held } = snapshot, pins = listOf(snapshot.pins);
   demand(typeof states === "string" && states.length === total && !/[^fcas]/.test(states), `${what} does not have a state for each of ${total} blocks`);
   demand(Array.isArray(held) && held.length === states.replace(/[^as]/g, "").length, `${what} does not say who holds what`);
+  let next = 0;
   for (const row of held) {
-    demand(Array.isArray(row) && whole(row[0], 0, total - 1) && fits(states[row[0]], row[1]) && row[1] > 0 && Array.isArray(row[2]),
+    demand(Array.isArray(row) && whole(row[0], next, total - 1) && fits(states[row[0]], row[1]) && row[1] > 0,
       `${what} has a count that does not fit the state of its block`);
+    demand(Array.isArray(row[2]) && row[2].every(isOwner), `${what} does not say who holds what`);
+    next = row[0] + 1;
   }
-  return { ...snapshot, pins: Array.isArray(snapshot.pins) ? snapshot.pins : [], num_blocks: total, block_size: size };
+  demand(pins.every((block) => whole(block, 0, total - 1)), `${what} has a pin on a block that the pool does not have`);
+  return { ...snapshot, pins, num_blocks: total, block_size: size };
 }
 
 /** The number of an event that may follow the one of number `seq`. */
@@ -133,6 +141,7 @@ function checkedEvent(event, seq, file, what) {
   demand(blocks.every((block) => whole(block, 0, file.num_blocks - 1)), `${what} is about a block that the pool does not have`);
   demand(counts?.length === blocks.length && states.length === blocks.length && blocks.every((_, at) => fits(states[at], counts[at])),
     `${what} has counts that do not fit the states of its blocks`);
+  demand(isOwner(event.owner ?? null) && whole(event.num_tokens ?? 0, 0), `${what} does not say whose it is, or of how many tokens`);
   demand(event.type !== "copied" || blocks.length === 2, `${what} is a copy without a source and a place where it went`);
   return event.seq;
 }
@@ -148,12 +157,25 @@ function fits(state, count) {
   return LETTERS.includes(state) && whole(count, 0) && (count > 1 ? state === "s" : count === 1 ? state === "a" : "fc".includes(state));
 }
 
+function isOwner(value) {
+  return value === null || typeof value === "string";
+}
+
+/** Whether these are counters as they are kept, of a place in a recording of so many events. */
+function areCounters(stats, events) {
+  return whole(stats?.place, 0, events) && COUNTERS.every((name) => whole(stats[name], 0)) && stats.cached_tokens <= stats.prompt_tokens;
+}
+
+function listOf(value) {
+  return Array.isArray(value) ? value : [];
+}
+
 function whole(value, least, most = Number.MAX_SAFE_INTEGER) {
   return Number.isInteger(value) && value >= least && value <= most;
 }
 
 function time(value, what) {
-  demand(Number.isFinite(value), `the time of ${what} is missing`);
+  demand(Number.isFinite(value) && Math.abs(value) <= LATEST_S, `the time of ${what} is missing or wrong`);
   return value;
 }
 
