@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -117,6 +118,33 @@ def test_a_chat_without_versions_gets_one_to_show_what_a_fork_costs(same_page: P
     told(box, new=run["blocks_new"], shared=run["blocks_shared"], copied=run["blocks_copied"])
     said(chat, run["blocks_shared"])
     chat.test_id("tour").press("Escape")
+
+
+def test_a_stop_that_is_reached_while_another_measures_gets_its_numbers(
+    same_page: PageDriver, server: PageServer
+) -> None:
+    chat, client = same_page, server.client
+    chat.ask("Something to measure with")
+    box = begin(chat, "speed")
+    client.delay_s = 0.05
+    chat.test_id("tour-ask").click()
+    chat.test_id("tour-next").click()
+    expect(box).to_have_attribute("data-stop", "prefix")
+    expect(box).to_have_attribute("data-fact-cached", re.compile("[0-9]+"))
+    expect(chat.test_id("tour-words")).to_contain_text("would be found in the cache")
+    box.press("Escape")
+
+
+def test_the_tour_that_is_started_in_the_past_speaks_of_now(same_page: PageDriver) -> None:
+    chat = same_page
+    chat.ask("Something to go back to")
+    bar = chat.test_id("kv-time")
+    chat.test_id("kv-step-back").click()
+    expect(bar).to_have_attribute("data-state", "past")
+    box = begin(chat)
+    expect(bar).to_have_attribute("data-state", "live")
+    expect(chat.page.locator("#pc-kv .lamp")).to_have_text("conserved")
+    box.press("Escape")
 
 
 def test_the_tour_is_walked_by_keyboard_left_by_escape_and_remembered(

@@ -5,6 +5,7 @@ import { byId, h, iconButton, setText } from "./dom.js";
 import { STOPS } from "./tour_stops.js";
 
 const KEY = "pagedchat.tour";
+const GONE = { words: "The engine is not there at the moment. This stop tells its numbers once it is back.", facts: {} };
 
 export class Tour {
   /** `page` has: panel, chat, turns, info, current, socket, layout, showSettings(section). */
@@ -51,7 +52,7 @@ export class Tour {
   }
 
   start() {
-    if (this.page.panel.past) this.page.panel.showModel(null, null); // it speaks of now
+    this.page.panel.replay.close(); // it speaks of now
     if (byId("pc").dataset.panel !== "open") this.page.layout.togglePanel();
     this.found = {};
     this.offer.hidden = true;
@@ -74,12 +75,12 @@ export class Tour {
   /** Another chat is shown, or the branch has changed: what was asked was about the one before. */
   #askAnew({ load }) {
     const { current, chat } = this.page;
-    const key = [current, this.parent, Boolean(chat.running)].join();
-    if (key === this.key) return;
-    this.key = key;
     if (current !== this.current) this.found = {};
     this.current = current;
-    if (load && !this.busy) this.#keep(load(this.page), this.at);
+    const key = [current, this.parent, Boolean(chat.running)].join();
+    if (key === this.key || (load && this.busy)) return; // one thing at a time
+    this.key = key;
+    if (load) this.#keep(load(this.page), this.at, key);
   }
 
   #pointAt(selector) {
@@ -93,12 +94,16 @@ export class Tour {
     target.insertAdjacentElement(above ? "beforebegin" : "afterend", this.element);
   }
 
-  /** Keep what a question finds; what fails is said in its place. */
-  async #keep(asked, at) {
+  /** Keep what a question finds; what fails is said in its place. `key`: only while nothing else is shown than then. */
+  async #keep(asked, at, key = null) {
+    const late = () => key !== null && key !== this.key;
     try {
-      Object.assign(this.found, await asked);
+      const found = await asked;
+      if (late()) return;
+      Object.assign(this.found, found);
       this.problem = null;
     } catch (error) {
+      if (late()) return;
       this.problem = { at, words: error.message };
     }
     this.draw();
@@ -131,8 +136,10 @@ export class Tour {
     if (this.at === null) return;
     const stop = STOPS[this.at];
     if (!this.page.panel.model.loaded) return;
-    this.#askAnew(stop);
-    const shown = (this.shown = stop.look(this.page, this.found));
+    const gone = !this.page.panel.feed.live;
+    if (gone) Object.assign(this, { key: null, problem: null }); // it is asked anew then
+    else this.#askAnew(stop);
+    const shown = (this.shown = gone ? GONE : stop.look(this.page, this.found));
     const last = this.at === STOPS.length - 1;
     setText(this.title, stop.title);
     setText(this.place, `${this.at + 1} of ${STOPS.length}`);

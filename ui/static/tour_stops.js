@@ -5,6 +5,7 @@
 import { count, percent, plural, rate } from "./format.js";
 
 const NOTHING_YET = "This chat has no blocks yet: send a message first. Its blocks are listed here then.";
+const UNSEEN_MS = 3_000; // until a reply that has not come to the page is taken for ended
 const TRIAL = "One after the other is what a limit of one running request would do.";
 
 export const STOPS = [
@@ -121,9 +122,15 @@ async function askFork(page) {
 const regenerate = {
   words: "Regenerate the last reply", waits: "The reply is written again…",
   run: async (page) => {
-    const last = page.chat.ids.findLast((one) => page.chat.items.get(one)?.role === "assistant");
-    await page.turns.regenerate(last);
-    await page.tour.until(() => forked(page) && !page.chat.running);
+    const { chat, current } = page;
+    const last = chat.ids.findLast((one) => chat.items.get(one)?.role === "assistant");
+    const reply = await page.turns.askRegenerate(last);
+    let seen = false;
+    setTimeout(() => { seen = true; page.tour.draw(); }, UNSEEN_MS); // one that ends without any text may never be shown
+    await page.tour.until(() => {
+      seen ||= Boolean(chat.running) || chat.items.has(reply);
+      return page.current !== current || (seen && !chat.running);
+    });
     return askFork(page);
   },
 };

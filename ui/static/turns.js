@@ -58,13 +58,15 @@ export class Turns {
     return this.askRegenerate(message, count, params).catch(complain);
   }
 
-  async askRegenerate(message, count, params) {
+  /** The same, and what goes wrong is thrown; the id of the first new reply. */
+  async askRegenerate(message, count = 1, params = null) {
     const { chat } = this.page;
     if (chat.branch.on) chat.leaveBranch();
     if (chat.ids.at(-1) === message) chat.toEnd();
     else if (chat.ids.includes(message)) chat.hold(message);
-    await this.#call("regenerate", { message, count, params });
+    const { reply } = await this.#call("regenerate", { message, count, params });
     announce(count > 1 ? `Writing ${count} replies at once.` : "Writing another reply.");
+    return reply;
   }
 
   /** Once more with what this reply had: its own settings, if it had some. */
