@@ -17,7 +17,7 @@ from .prefill import AMX, WIDEN
 from .products import F32, Q8, panel_bytes
 from .tiles import MAX_TILE_ROWS, PANEL, TILE_KINDS
 
-CANDIDATES = (8, 12, 16, 24, 32, 48, 64)
+CANDIDATES = (12, 16, 24, 32, 48, 64)
 """Numbers of rows that are tried; below the first packed panels serve, which are nearly exact."""
 ROUNDS = 9
 COLUMNS = 2304

@@ -120,6 +120,23 @@ def test_a_chat_without_versions_gets_one_to_show_what_a_fork_costs(same_page: P
     chat.test_id("tour").press("Escape")
 
 
+def test_an_edited_question_is_a_fork_too(same_page: PageDriver, server: PageServer) -> None:
+    chat = same_page
+    chat.ask("A question that gets another version, long enough for a block of its own")
+    chat.ask("And one more")
+    chat.action(chat.messages("user").last, "edit")
+    chat.messages("user").last.locator("textarea").fill("And another one")
+    chat.test_id("edit-save").click()
+    expect(chat.messages("user").last.get_by_test_id("sibling-label")).to_have_text("2/2")
+    chat.wait_done()
+    box = begin(chat, "fork")
+    expect(chat.test_id("tour-words")).to_contain_text("The reply to version 2 of the question shares")
+    last = chat.messages("assistant").last.get_attribute("data-message-id")
+    run = server.do(server.service.facts.details(last))["runs"][0]
+    told(box, new=run["blocks_new"], shared=run["blocks_shared"], copied=run["blocks_copied"])
+    box.press("Escape")
+
+
 def test_a_stop_that_is_reached_while_another_measures_gets_its_numbers(
     same_page: PageDriver, server: PageServer
 ) -> None:

@@ -31,7 +31,7 @@ function lookAtTable({ panel }) {
     if (here !== before + 1) jumps++;
   }
   const where = `This branch is ${plural(rows.length, "logical block")} long, and the table says in which of the pool's ${plural(held.length, "physical block")} each lies.`;
-  const how = jumps ? `They are not contiguous: ${count(jumps)} of the ${plural(steps, "step")} from one to the next do not lead to the block after it.`
+  const how = jumps ? `They are not contiguous: ${count(jumps)} of the ${plural(steps, "step")} from one to the next ${jumps === 1 ? "does" : "do"} not lead to the block after it.`
     : `They need not be contiguous, and here they are: none of the ${plural(steps, "step")} leads elsewhere than to the block after it.`;
   return { words: `${where} ${how}`, facts: { logical: rows.length, physical: held.length, steps, jumps } };
 }
@@ -105,18 +105,22 @@ function lookAtPool({ panel }) {
 
 // -- a fork -----------------------------------------------------------------------------------------------------------
 
-/** The newest version of the last message that a model has written more than once. */
+/** The last message with several versions: the newest one of a reply, or the reply to the shown one of a question. */
 function forked({ chat }) {
-  const id = chat.ids.findLast((one) => chat.items.get(one)?.role === "assistant" && chat.items.get(one).siblings.length > 1);
-  return id ? chat.items.get(id).siblings.at(-1) : null;
+  const at = chat.ids.findLastIndex((one) => chat.items.get(one)?.siblings.length > 1);
+  if (at < 0) return null;
+  const id = chat.ids[at], { role, siblings } = chat.items.get(id);
+  if (role === "assistant") return { message: siblings.at(-1), version: siblings.length, what: "Version {} of this reply" };
+  const message = chat.ids.slice(at + 1).find((one) => chat.items.get(one)?.role === "assistant");
+  return message ? { message, version: siblings.indexOf(id) + 1, what: "The reply to version {} of the question" } : null;
 }
 
 async function askFork(page) {
-  const message = forked(page);
-  if (!message) return { fork: null };
-  const { message: { siblings }, runs } = await page.socket.call("details", { message });
+  const found = forked(page);
+  if (!found) return { fork: null };
+  const { runs } = await page.socket.call("details", { message: found.message });
   const run = runs.find(({ blocks_new: fresh }) => typeof fresh === "number");
-  return { fork: run ? { ...run, version: siblings.indexOf(message) + 1 } : null };
+  return { fork: run ? { ...run, who: found.what.replace("{}", count(found.version)) } : null };
 }
 
 const regenerate = {
@@ -137,9 +141,9 @@ const regenerate = {
 
 function lookAtFork(page, { fork }) {
   if (fork) {
-    const { blocks_new: fresh, blocks_shared: shared, blocks_copied: copied, version } = fork;
+    const { blocks_new: fresh, blocks_shared: shared, blocks_copied: copied, who } = fork;
     return {
-      words: `Version ${count(version)} of this reply shares ${plural(shared, "block")} with the version before, took ${plural(fresh, "new block")}, and copied ${count(copied)} at its first write. Without sharing it would have needed ${count(fresh + shared)} of its own.`,
+      words: `${who} shares ${plural(shared, "block")} with the version before, took ${plural(fresh, "new block")}, and copied ${count(copied)} at its first write. Without sharing it would have needed ${count(fresh + shared)} of its own.`,
       facts: { new: fresh, shared, copied },
     };
   }
