@@ -71,7 +71,7 @@ def test_every_key_of_the_table_does_what_it_says(chat: PageDriver, server: Page
         "sidebar": shown("#pc[data-sidebar=closed]"),
         "settings": shown("#pc-settings"),
         "theme": shown(":root[data-theme=dark]"),
-        "shortcuts": shown("dialog[data-testid=shortcuts]"),
+        "shortcuts": shown("dialog[open][data-testid=shortcuts]"),
     }
     table = page.evaluate(KEYS)
     assert {one for one, _ in table} == set(done), "each key has a check of what it does, and each check a key"

@@ -98,7 +98,9 @@ def test_after_a_reload_nothing_of_the_model_before_is_used(tmp_path: Path, chan
     if not settings:
         assert ids != before, "the change can be seen"
         assert reloaded.engine.info()["fingerprint"] != old.engine.info()["fingerprint"]
-    assert reply(reloaded) == (ids, len(IDS) - 1)
+    again, cached = reply(reloaded)
+    assert cached == len(IDS) - 1
+    assert settings or again == ids, "in bfloat16 a row alone is rounded otherwise than among many"
 
 
 def test_the_engine_process_reloads_what_lies_under_the_name_now(tmp_path: Path) -> None:

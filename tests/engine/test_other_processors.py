@@ -1,6 +1,7 @@
 """Float32 ids are the same on processors that this one can stand in for: those without its vector instructions.
 
-How many of the default model's prompts run is set by PAGEDCHAT_TRIALS (a sixth of it; all from 120 on).
+How many of the default model's prompts run is set by PAGEDCHAT_TRIALS (a sixth of it; all from 120 on); in few trials
+it runs on the plainest processor alone.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def test_a_tiny_model_says_the_same(tiny: tuple[Path, list[list[int]], list[list
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("processor", PROCESSORS if TRIALS >= 5 else ["compiled without vectors"])
 def test_the_default_model_says_what_transformers_says(default_model_path: Path, processor: str) -> None:
     every = sorted(json.loads(DATA.read_text())["cases"], key=lambda case: len(case["prompt"]))
     count = max(1, TRIALS // 6)
