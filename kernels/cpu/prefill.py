@@ -92,6 +92,20 @@ def groups_of(segment):
 
 
 @njit(nogil=True, error_model="numpy")
+def rows_of_an_item(threads, groups, rows):
+    """Rows that one item of a product takes, so that there are enough items of ``groups`` groups for all threads."""
+    wanted = min((threads * ITEMS_A_THREAD + groups - 1) // groups, (rows + 2 * ROW_BLOCK - 1) // (2 * ROW_BLOCK))
+    return min(ROWS_AT_ONCE, ((rows + wanted - 1) // wanted + ROW_BLOCK - 1) // ROW_BLOCK * ROW_BLOCK)
+
+
+@njit(nogil=True, error_model="numpy")
+def inputs_at_a_time(columns):
+    """Inputs that are widened at a time: equal pieces of no more than `INPUTS_AT_ONCE`, multiples of 32."""
+    pieces = (columns + INPUTS_AT_ONCE - 1) // INPUTS_AT_ONCE
+    return ((columns + pieces - 1) // pieces + 31) // 32 * 32
+
+
+@njit(nogil=True, error_model="numpy")
 def many_rows_product(tile_code, product_tile, threads, stage, segments, rows, x, out, accumulate, halves, floats):
     """One product in bfloat16, shared with the other threads; returns when all of it is done (see `products.product`).
 
@@ -101,8 +115,7 @@ def many_rows_product(tile_code, product_tile, threads, stage, segments, rows, x
     groups = 0
     for s in range(segments.shape[0]):
         groups += groups_of(segments[s])
-    wanted = min((threads * ITEMS_A_THREAD + groups - 1) // groups, (rows + 2 * ROW_BLOCK - 1) // (2 * ROW_BLOCK))
-    chunk = min(ROWS_AT_ONCE, ((rows + wanted - 1) // wanted + ROW_BLOCK - 1) // ROW_BLOCK * ROW_BLOCK)
+    chunk = rows_of_an_item(threads, groups, rows)
     total = groups * ((rows + chunk - 1) // chunk)
     item = claim(stage)
     while item < total:
@@ -130,8 +143,7 @@ def group_times_rows(tile_code, product_tile, segment, group, first, count, x, o
     aside = lanes < panels * PANEL
     if aside:  # the last panel is not full: what lies behind its columns belongs to others
         target, line = floats.ctypes.data, 4 * PANEL * panels
-    pieces = (columns + INPUTS_AT_ONCE - 1) // INPUTS_AT_ONCE
-    step = ((columns + pieces - 1) // pieces + 31) // 32 * 32
+    step = inputs_at_a_time(columns)
     for begin in range(0, columns, step):
         width = min(step, columns - begin)
         for panel in range(panels):
@@ -165,11 +177,9 @@ def many_rows_gated(tile_code, product_tile, threads, stage, segments, rows, x, 
     """
     inner, columns = segments[0, ROWS], segments[0, COLUMNS]
     groups = (inner + GATED * PANEL - 1) // (GATED * PANEL)
-    wanted = min((threads * ITEMS_A_THREAD + groups - 1) // groups, (rows + 2 * ROW_BLOCK - 1) // (2 * ROW_BLOCK))
-    chunk = min(ROWS_AT_ONCE, ((rows + wanted - 1) // wanted + ROW_BLOCK - 1) // ROW_BLOCK * ROW_BLOCK)
+    chunk = rows_of_an_item(threads, groups, rows)
     total = groups * ((rows + chunk - 1) // chunk)
-    pieces = (columns + INPUTS_AT_ONCE - 1) // INPUTS_AT_ONCE
-    step = ((columns + pieces - 1) // pieces + 31) // 32 * 32
+    step = inputs_at_a_time(columns)
     item = claim(stage)
     while item < total:
         first_panel, first = item % groups * GATED, item // groups * chunk
