@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from pagedchat.kernels.cpu.threads import Team
 from pagedchat.kernels.interface import rows_apart
 from pagedchat.kernels.reference import ReferenceKernels
 from support.compiled_ops import compiled_many_rows_product, compiled_spans
-from support.fake_checkpoint import checkpoint_of, step_batch, tiny_llama
+from support.fake_checkpoint import checkpoint_of, scattered_sequences, step_batch, tiny_llama
 from support.file_blocks import file_blocks
 from support.paged_batches import PagedCase, paged_case
 
@@ -137,10 +136,7 @@ def program(functions, dtype=torch.bfloat16, threads: int = 2, enabled: bool = T
 
 
 def mixed_steps() -> list:
-    draw = random.Random(4)
-    ids = [[draw.randrange(97) for _ in range(40)] for _ in range(3)]
-    order = draw.sample(range(64), 30)
-    tables = [order[:10], order[10:20], order[20:30]]
+    ids, tables = scattered_sequences()
     return [
         step_batch([ids[0]], tables[:1], [(0, 33)], BLOCK),
         step_batch(ids, tables, [(33, 34), (0, 9), (0, 40)], BLOCK),

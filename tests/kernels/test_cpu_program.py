@@ -17,7 +17,7 @@ from pagedchat.kernels.cpu.crossover import CANDIDATES
 from pagedchat.kernels.cpu.program import CpuProgram
 from pagedchat.kernels.cpu.threads import Team
 from pagedchat.kernels.reference import ReferenceKernels
-from support.fake_checkpoint import checkpoint_of, step_batch, tiny_llama
+from support.fake_checkpoint import checkpoint_of, scattered_sequences, step_batch, tiny_llama
 
 BLOCK = 4
 
@@ -39,10 +39,7 @@ def program(functions, dtype: torch.dtype, threads: int, **changes) -> CpuProgra
 
 
 def mixed_steps() -> list:
-    draw = random.Random(4)
-    ids = [[draw.randrange(97) for _ in range(40)] for _ in range(3)]
-    order = draw.sample(range(64), 30)
-    tables = [order[:10], order[10:20], order[20:30]]
+    ids, tables = scattered_sequences()
     return [
         step_batch([ids[0]], tables[:1], [(0, 33)], BLOCK),
         step_batch(ids, tables, [(33, 34), (0, 9), (0, 40)], BLOCK),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,14 @@ def attention_batch(tables: list[list[int]], spans: list[tuple[int, int]], block
         slot_mapping=slots,
         block_size=block_size,
     )
+
+
+def scattered_sequences() -> tuple[list[list[int]], list[list[int]]]:
+    """Three sequences of 40 ids below 97, and for each ten blocks of a pool of 64, in any order."""
+    draw = random.Random(4)
+    ids = [[draw.randrange(97) for _ in range(40)] for _ in range(3)]
+    order = draw.sample(range(64), 30)
+    return ids, [order[:10], order[10:20], order[20:30]]
 
 
 def step_batch(
